@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,8 @@
 
 #define EMPTY_MS 50 /* between looks into a folder of which all pictures are gone */
 #define LOOK_MS 10  /* between looks for the next picture of a folder */
+#define PICTURES_FPS                                                                               \
+    25.0 /* by which pictures have times, unless it is said how many a second are meant */
 #define PICTURE_BYTES_MAX (1u << 28) /* the largest file of a picture */
 
 struct culm_feed {
@@ -28,6 +31,8 @@ struct culm_feed {
     char *name, *file;
     char shown[CULM_PATH_MAX]; /* the file, without secrets */
     bool loop, as_recorded;
+    double from_s, to_s, fps;
+    int64_t every;
     int32_t crop[4];
     int stall_ms;
     int64_t number, source;  /* of the next frame */
@@ -42,6 +47,28 @@ struct culm_feed {
     uint8_t *labels; /* NULL: none */
     int64_t label_count;
 };
+
+/* --- which frames --- */
+
+/* Of a feed that is not read by ffmpeg: its pictures, whichever are taken. */
+static int64_t all(const struct culm_feed *feed) {
+    return feed->kind == CULM_FEED_PICTURES ? feed_folder_end(&feed->pictures) : feed->idx.dim[0];
+}
+
+static int64_t at_second(const struct culm_feed *feed, double second) {
+    return (int64_t)ceil(second * feed->fps - 1e-6);
+}
+
+/* The place of a frame that is taken among all. */
+static int64_t place_of(const struct culm_feed *feed, int64_t source) {
+    return at_second(feed, feed->from_s) + source * feed->every;
+}
+
+/* The place behind the last that is taken. */
+static int64_t end_of(const struct culm_feed *feed) {
+    const int64_t count = all(feed), to = at_second(feed, feed->to_s);
+    return feed->to_s > 0 && to < count ? to : count;
+}
 
 /* --- labels --- */
 
@@ -81,9 +108,10 @@ static bool is_forbidden(const char *file) {
 
 static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
                                 struct culm_error *error) {
+    const int64_t place = place_of(feed, feed->source);
     char *data = NULL;
     size_t len;
-    frame->file = feed_folder_path(&feed->pictures, feed->source);
+    frame->file = feed_folder_path(&feed->pictures, place);
     enum culm_status status =
         culm_file_read(NULL, frame->file, PICTURE_BYTES_MAX, &data, &len, error);
     if (status == CULM_OK) {
@@ -94,7 +122,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     }
     free(data);
     if (status == CULM_ERR_NOT_FOUND) {
-        feed_folder_is_gone(&feed->pictures, frame->source); /* from now on it has no turn */
+        feed_folder_is_gone(&feed->pictures, place); /* from now on it has no turn */
     }
     if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG ||
         (status == CULM_ERR_IO && is_forbidden(frame->file))) {
@@ -108,7 +136,7 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     frame->width = feed->image.width;
     frame->height = feed->image.height;
     frame->channels = 3;
-    frame->label = feed_folder_number(&feed->pictures, frame->source);
+    frame->label = feed_folder_number(&feed->pictures, place);
     return status;
 }
 
@@ -157,14 +185,20 @@ static enum culm_status item(struct culm_feed *feed, struct culm_feed_frame *fra
     frame->height = (int32_t)feed->idx.dim[1];
     frame->width = (int32_t)feed->idx.dim[2];
     frame->channels = feed->idx.rank == 4 ? (int32_t)feed->idx.dim[3] : 1;
-    return culm_idx_read(&feed->idx, feed->source, 1, feed->pixels, error);
+    return culm_idx_read(&feed->idx, place_of(feed, feed->source), 1, feed->pixels, error);
 }
 
 /* --- ffmpeg --- */
 
 static enum culm_status start(struct culm_feed *feed, struct culm_error *error) {
+    const struct feed_child_how how = {.name = feed->name,
+                                       .file = feed->file,
+                                       .as_recorded = feed->as_recorded,
+                                       .from_s = feed->from_s,
+                                       .to_s = feed->to_s,
+                                       .every = feed->every};
     feed->started = true;
-    return feed_child_start(&feed->child, feed->name, feed->file, feed->as_recorded, error);
+    return feed_child_start(&feed->child, &how, error);
 }
 
 static enum culm_status ffmpeg(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
@@ -217,6 +251,16 @@ bool culm_feed_lasts(const char *file) {
                                    : is_elsewhere(file) || strncmp(file, "/dev/", 5) == 0;
 }
 
+/* Whether the part that is asked for can be found in it. */
+static enum culm_status has_times(const struct culm_feed *feed, struct culm_error *error) {
+    return (feed->from_s > 0 || feed->to_s > 0) && culm_feed_lasts(feed->file)
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': '%s' is no file, so it has no part from one second to "
+                                "another; leave out 'from' and 'to'; 'for_s' ends it",
+                                feed->name, feed->shown)
+               : CULM_OK;
+}
+
 static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
                                   struct culm_error *error) {
     enum culm_status status;
@@ -230,7 +274,15 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
         status = open_idx(feed, error);
     } else if (!(status = culm_feed_find(feed->name, feed->file, feed->loop, error))) {
         feed->kind = CULM_FEED_FFMPEG;
-        status = start(feed, error);
+        status = has_times(feed, error);
+        status = status ? status : start(feed, error);
+    }
+    if (status == CULM_OK && culm_feed_count(feed) == 0) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG,
+                           "feed '%s': there is nothing from second %g on: '%s' has %lld "
+                           "pictures, and %g of them are a second",
+                           feed->name, feed->from_s, feed->shown, (long long)all(feed), feed->fps);
     }
     return status == CULM_OK && labels && *labels
                ? culm_feed_read_labels(feed->name, labels, culm_feed_count(feed), &feed->labels,
@@ -257,7 +309,11 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
     culm_url_show(feed->file, feed->shown, sizeof feed->shown);
     feed->loop = options->loop;
     feed->as_recorded = options->as_recorded;
-    feed->follow = options->follow;
+    feed->follow = options->follow && options->to_s <= 0;
+    feed->from_s = options->from_s;
+    feed->to_s = options->to_s;
+    feed->fps = options->fps > 0 ? options->fps : PICTURES_FPS;
+    feed->every = options->every > 1 ? options->every : 1;
     feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
     memcpy(feed->crop, options->crop, sizeof feed->crop);
     enum culm_status status =
@@ -304,7 +360,7 @@ enum culm_status culm_feed_find_folders(const char *name, const char *file,
     bool labelled = culm_file_is_directory(file);
     enum culm_status status = labelled ? culm_feed_open(&options, &feed, error) : CULM_OK;
     for (int64_t i = 0; status == CULM_OK && labelled && i < culm_feed_count(feed); i++) {
-        labelled = feed_folder_number(&feed->pictures, i) >= 0;
+        labelled = feed_folder_number(&feed->pictures, place_of(feed, i)) >= 0;
     }
     culm_feed_close(feed);
     return status || labelled
@@ -321,10 +377,11 @@ bool culm_feed_is_live(const struct culm_feed *feed) {
 }
 
 int64_t culm_feed_count(const struct culm_feed *feed) {
-    return feed->follow                       ? -1
-           : feed->kind == CULM_FEED_PICTURES ? feed_folder_end(&feed->pictures)
-           : feed->kind == CULM_FEED_IDX      ? feed->idx.dim[0]
-                                              : -1;
+    if (feed->follow || feed->kind == CULM_FEED_FFMPEG) {
+        return -1;
+    }
+    const int64_t to = end_of(feed), from = place_of(feed, 0);
+    return to > from ? (to - from - 1) / feed->every + 1 : 0;
 }
 
 int culm_feed_fd(const struct culm_feed *feed) {
@@ -383,14 +440,22 @@ enum culm_status culm_feed_reopen(struct culm_feed *feed, struct culm_error *err
     return start(feed, error);
 }
 
+/* Pictures that are known to be gone have no turn. */
+static void pass_gone(struct culm_feed *feed) {
+    int64_t place = place_of(feed, feed->source);
+    while (place < end_of(feed) && feed_folder_is_known_gone(&feed->pictures, place)) {
+        place = place_of(feed, ++feed->source);
+    }
+}
+
 /* Waits for another picture of a folder. */
 static bool comes(struct culm_feed *feed, int wait_ms) {
     const uint64_t began = culm_clock_ns();
-    while (feed->source >= feed_folder_end(&feed->pictures)) {
+    while (place_of(feed, feed->source) >= feed_folder_end(&feed->pictures)) {
         const uint64_t waited_ms = (culm_clock_ns() - began) / 1000000;
         const struct timespec pause = {0, LOOK_MS * 1000000};
-        feed_folder_follow(&feed->pictures, feed->name, feed->file, feed->source);
-        if (feed->source < feed_folder_end(&feed->pictures)) {
+        feed_folder_follow(&feed->pictures, feed->name, feed->file, place_of(feed, feed->source));
+        if (place_of(feed, feed->source) < feed_folder_end(&feed->pictures)) {
             break;
         }
         if (wait_ms >= 0 && waited_ms >= (uint64_t)wait_ms) {
@@ -404,7 +469,7 @@ static bool comes(struct culm_feed *feed, int wait_ms) {
 static enum culm_status next(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
                              struct culm_error *error) {
     if (feed->kind == CULM_FEED_PICTURES) {
-        feed->source = feed_folder_next(&feed->pictures, feed->source);
+        pass_gone(feed);
     }
     if (feed->follow && !comes(feed, wait_ms)) {
         return culm_error_set(error, CULM_ERR_AGAIN, "feed '%s': no picture so far", feed->name);

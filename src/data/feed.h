@@ -6,6 +6,9 @@
  * ffmpeg runs as a child process that writes raw pixels into a pipe; only these pictures are decoded
  * here. The child is killed with the feed, or dies when it next writes after this program has died.
  *
+ * A feed may be a part of a file: from one time to another, or one in so many frames. Everything counts these
+ * frames then, labels too.
+ *
  * Frames are numbered from 0, without starting over where a feed loops. Feeds drop no frames and,
  * unless `as_recorded` is set, do not pace them: every frame of the file comes once, in order, when
  * it is asked for.
@@ -27,7 +30,11 @@ struct culm_feed_options {
     /* An IDX file with a label for each frame. NULL or "": there is none, and the label of a
      * picture in a subfolder is the number of that folder. */
     const char *labels;
-    bool loop;        /* begin again at the end */
+    bool loop; /* begin again at the end */
+    /* The part to take, in seconds of a recording; to_s 0: until the end. Pictures count as `fps` a second. */
+    double from_s, to_s;
+    double fps;       /* of pictures; 0: 25 */
+    int64_t every;    /* takes one in so many frames; 0: all */
     int32_t crop[4];  /* x, y, width, height of the part to take of each frame; all 0: everything */
     bool as_recorded; /* frames of a clip come at the speed at which they were recorded */
     bool
@@ -41,7 +48,7 @@ struct culm_feed_frame {
     size_t stride;
     int32_t width, height, channels; /* channels: 3 (RGB), or 1 (grey) */
     int64_t number;                  /* from 0, counting on when the feed loops */
-    int64_t source;                  /* its number in the file */
+    int64_t source;                  /* its number among the frames of the file that are taken */
     int32_t label;                   /* -1: none */
     const char *file;                /* the picture's own, or else the feed's, without secrets */
 };

@@ -35,40 +35,81 @@ extern char **environ;
 
 /* --- starting and stopping --- */
 
-static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *ret_pid) {
-    const bool lasts = culm_feed_lasts(name);
-    /* An existing file is meant as such even if its name looks like a protocol or like stdin. */
-    bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
+/* The words of a command. */
+#define WORDS_MAX 64
+struct words {
+    char *word[WORDS_MAX + 1]; /* NULL after the last */
+    int count;
+    char text[4][128]; /* of words that are made here */
+    int texts;
+};
+
+static void add(struct words *words, const char *word) {
+    if (words->count < WORDS_MAX) {
+        words->word[words->count++] = (char *)word; /* posix_spawn does not write to it */
+    }
+}
+
+static void add_two(struct words *words, const char *one, const char *other) {
+    add(words, one);
+    add(words, other);
+}
+
+/* An option and a time, whatever a comma is here. */
+static void add_seconds(struct words *words, const char *option, double seconds) {
+    const int64_t us = (int64_t)(seconds * 1e6 + 0.5);
+    char *text = words->text[words->texts++];
+    snprintf(text, sizeof words->text[0], "%lld.%06lld", (long long)(us / 1000000),
+             (long long)(us % 1000000));
+    add_two(words, option, text);
+}
+
+/* The file as ffmpeg takes it. An existing one is meant as such even if its name looks like a protocol or like stdin. */
+static bool name_input(const char *name, char input[CULM_PATH_MAX + 8]) {
+    const bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
+    return snprintf(input, CULM_PATH_MAX + 8, "%s%s", file ? "file:" : "", name) <
+           CULM_PATH_MAX + 8;
+}
+
+/* What comes before the input's name. */
+static void add_input(struct words *words, const struct feed_child_how *how, const char *input) {
+    add_two(words, "ffmpeg", "-nostdin");
+    add_two(words, "-v", "error");
+    add_two(words, "-threads", "1");
+    if (how->as_recorded && culm_file_is_regular(how->file)) {
+        add_two(words, "-readrate", "1");
+    }
+    if (culm_feed_lasts(how->file)) {
+        add_two(words, "-analyzeduration", LOOKS_US);
+    }
+    if (how->from_s > 0) {
+        add_seconds(words, "-ss", how->from_s);
+    }
+    if (how->to_s > 0) {
+        add_seconds(words, "-to", how->to_s);
+    }
+    add_two(words, "-i", input);
+    add_two(words, "-map", "0:v:0");
+    if (how->every > 1) {
+        char *text = words->text[words->texts++];
+        snprintf(text, sizeof words->text[0], "framestep=%lld", (long long)how->every);
+        add_two(words, "-vf", text);
+    }
+    add_two(words, "-fps_mode", "passthrough");
+}
+
+static int spawn(const struct feed_child_how *how, int out, int said, pid_t *ret_pid) {
+    struct words words = {0};
     char input[CULM_PATH_MAX + 8];
-    if (snprintf(input, sizeof input, "%s%s", file ? "file:" : "", name) >= (int)sizeof input) {
+    if (!name_input(how->file, input)) {
         return ENAMETOOLONG;
     }
-    char *argv[] = {"ffmpeg",
-                    "-nostdin",
-                    "-v",
-                    "error",
-                    "-threads",
-                    "1",
-                    "-readrate",
-                    as_recorded ? "1" : "0",
-                    "-analyzeduration",
-                    lasts ? LOOKS_US : "0", /* 0: as ffmpeg sees fit */
-                    "-i",
-                    input,
-                    "-map",
-                    "0:v:0",
-                    "-fps_mode",
-                    "passthrough",
-                    "-sws_flags",
-                    "bicubic+accurate_rnd+full_chroma_int+bitexact",
-                    "-pix_fmt",
-                    "rgb24",
-                    "-f",
-                    "image2pipe",
-                    "-c:v",
-                    "ppm",
-                    "-",
-                    NULL};
+    add_input(&words, how, input);
+    add_two(&words, "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact");
+    add_two(&words, "-pix_fmt", "rgb24");
+    add_two(&words, "-f", "image2pipe");
+    add_two(&words, "-c:v", "ppm");
+    add(&words, "-");
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t blocked, pipes;
@@ -94,15 +135,16 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
         !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
         !(failed = posix_spawnattr_setflags(&attributes,
                                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))) {
-        failed = posix_spawnp(ret_pid, argv[0], &actions, &attributes, argv, environ);
+        failed = posix_spawnp(ret_pid, words.word[0], &actions, &attributes, words.word, environ);
     }
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return failed;
 }
 
-enum culm_status feed_child_start(struct feed_child *child, const char *name, const char *file,
-                                  bool as_recorded, struct culm_error *error) {
+enum culm_status feed_child_start(struct feed_child *child, const struct feed_child_how *how,
+                                  struct culm_error *error) {
+    const char *name = how->name;
     int out[2] = {-1, -1}, said[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0) {
         int failed = errno;
@@ -114,7 +156,7 @@ enum culm_status feed_child_start(struct feed_child *child, const char *name, co
     (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(said[0], F_SETFL, O_NONBLOCK);
     pid_t pid = 0;
-    int failed = spawn(file, as_recorded && culm_file_is_regular(file), out[1], said[1], &pid);
+    int failed = spawn(how, out[1], said[1], &pid);
     close(out[1]);
     close(said[1]);
     if (failed) {

@@ -42,11 +42,8 @@ int64_t feed_folder_end(const struct feed_folder *folder) {
     return folder->first + folder->path.count;
 }
 
-int64_t feed_folder_next(const struct feed_folder *folder, int64_t turn) {
-    while (turn < feed_folder_end(folder) && folder->number[turn - folder->first] == GONE) {
-        turn++;
-    }
-    return turn;
+bool feed_folder_is_known_gone(const struct feed_folder *folder, int64_t turn) {
+    return folder->number[turn - folder->first] == GONE;
 }
 
 const char *feed_folder_path(const struct feed_folder *folder, int64_t turn) {

@@ -33,8 +33,7 @@ void feed_folder_grow(struct feed_folder *folder, const char *feed, const char *
  * again, those that are gone are forgotten, so that a folder may be followed for ever. */
 void feed_folder_follow(struct feed_folder *folder, const char *feed, const char *file,
                         int64_t turn);
-/* The first turn from `turn` on of a picture that is not known to be gone; behind the last: none. */
-int64_t feed_folder_next(const struct feed_folder *folder, int64_t turn);
+bool feed_folder_is_known_gone(const struct feed_folder *folder, int64_t turn);
 int64_t feed_folder_end(const struct feed_folder *folder);
 const char *feed_folder_path(const struct feed_folder *folder, int64_t turn);
 /* The number of its folder; -1: none. */

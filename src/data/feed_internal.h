@@ -22,10 +22,16 @@ struct feed_child {
     bool said_ended; /* it has closed standard error */
 };
 
-/* Starts ffmpeg. as_recorded: a regular file comes at the speed at which it was recorded.
- * CULM_ERR_MACHINE: ffmpeg is not installed. */
-enum culm_status feed_child_start(struct feed_child *child, const char *name, const char *file,
-                                  bool as_recorded, struct culm_error *error);
+/* What it is to give. Everything is borrowed. */
+struct feed_child_how {
+    const char *name, *file; /* name: for messages */
+    bool as_recorded;        /* a regular file comes at the speed at which it was recorded */
+    double from_s, to_s;     /* to_s 0: until the end */
+    int64_t every;           /* 0: all */
+};
+/* Starts ffmpeg. CULM_ERR_MACHINE: it is not installed. */
+enum culm_status feed_child_start(struct feed_child *child, const struct feed_child_how *how,
+                                  struct culm_error *error);
 /* Kills the process and closes its pipes; the buffer stays. */
 void feed_child_stop(struct feed_child *child);
 void feed_child_release(struct feed_child *child);

@@ -40,7 +40,17 @@ static void fail(struct live_feed *feed, const struct culm_error *error) {
     feed->why = *error;
 }
 
-static bool stops(struct live_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
+static bool stops(struct live_feed *feed) {
+    return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE) ||
+           (feed->over_ns && culm_clock_ns() >= feed->over_ns);
+}
+
+/* The seconds for which it is to last begin with the first frame. */
+static void begin_time(struct live_feed *feed) {
+    if (feed->config->for_s > 0 && !feed->over_ns) {
+        feed->over_ns = culm_clock_ns() + (uint64_t)(feed->config->for_s * 1e9);
+    }
+}
 
 /* False: the feed is to stop. */
 static bool wait_until(struct live_feed *feed, uint64_t at_ns) {
@@ -250,7 +260,8 @@ static enum culm_status ended(struct live_feed *feed, struct culm_error *error) 
 /* A folder that neither loops nor ends goes on with the pictures that come into it. */
 static bool follows(const struct live_feed *feed) {
     const struct culm_feed_config *config = feed->config;
-    return !feed->posted && !config->loop && !config->ends && culm_file_is_directory(config->file);
+    return !feed->posted && !config->loop && !config->ends && config->to <= 0 &&
+           culm_file_is_directory(config->file);
 }
 
 /* Reads until the feed is to stop, which is CULM_OK, or no more frames come. lasts: so that a stall
@@ -295,6 +306,7 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
         }
         feed->any = true;
         damaged = 0;
+        begin_time(feed);
         come_up(feed);
         uint64_t now = culm_clock_ns(), at = now;
         connected = connected ? connected : now;
@@ -325,7 +337,8 @@ static bool may_pass(enum culm_status status) {
 static void *feed_main(void *arg) {
     struct live_feed *feed = arg;
     struct culm_feed_config *config = feed->config;
-    const bool lasts = !config->ends && culm_feed_lasts(config->file) &&
+    const bool lasts = !config->ends && culm_feed_lasts(config->file) && config->from <= 0 &&
+                       config->to <= 0 &&                                  /* these are refused */
                        !(config->loop && culm_feed_is_pipe(config->file)); /* which is refused */
     struct culm_feed_options options =
         culm_feed_options_of(config, NULL); /* each query has its own */
@@ -335,6 +348,7 @@ static void *feed_main(void *arg) {
     options.loop = config->loop && !lasts; /* it is connected anew in any case */
     options.as_recorded = config->fps <= 0;
     options.follow = follows(feed);
+    options.to_s = config->to; /* `for_s` are seconds of the run here */
     do {
         status =
             source ? culm_feed_reopen(source, &error) : culm_feed_open(&options, &source, &error);
@@ -418,6 +432,7 @@ static void begin_anew(struct live_feed *feed) {
     feed->config = &feed->own;
     feed->first = feed->frames_given;
     feed->stop = 0;
+    feed->over_ns = 0;
     feed->seen_ns = 0;
     feed->rate = (struct live_rate){.came = feed->came, .missed = feed->missed};
     feed->again = feed->started = feed->joined = feed->failed = feed->ended = false;

@@ -52,8 +52,9 @@ struct live_feed {
     const struct culm_feed_config *next;
     bool again; /* its thread is to end and to begin anew, as to_be says; the loop's */
     struct culm_feed_config to_be, own;
-    int64_t first;              /* the number of the first frame of its thread */
-    int64_t frames_given;       /* how many frames there were, of all its threads; the thread's */
+    uint64_t over_ns;     /* when it is over, as feeds.X.for_s says; 0: not known; the thread's */
+    int64_t first;        /* the number of the first frame of its thread */
+    int64_t frames_given; /* how many frames there were, of all its threads; the thread's */
     bool gone, started, joined; /* joined: no thread is left, or there was none */
     bool counted;               /* `frames` is valid */
     int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */

@@ -7,6 +7,7 @@
 #include "live/run.h"
 
 #include "base/file.h"
+#include "query/feeds.h"
 #include "query/picture.h"
 
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static void draw(const struct culm_live *run, const struct culm_feed_frame *fram
 
 static void draw_feed(const struct culm_live *run, int32_t number) {
     const struct culm_feed_config *config = run->feed[number].config;
-    struct culm_feed_options options = {.name = config->name, .file = config->file};
+    const struct culm_feed_options options = culm_feed_options_of(config, NULL);
     int64_t last = -1;
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct live_query *query = &run->query[q];
@@ -72,9 +73,6 @@ static void draw_feed(const struct culm_live *run, int32_t number) {
             query->picture[query->pictures - 1].source > last) {
             last = query->picture[query->pictures - 1].source;
         }
-    }
-    for (int i = 0; i < 4; i++) {
-        options.crop[i] = (int32_t)config->crop[i];
     }
     struct culm_feed *feed;
     if (last < 0 || run->feed[number].posted ||

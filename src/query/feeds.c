@@ -8,8 +8,16 @@
 
 struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *config,
                                               const char *labels) {
-    struct culm_feed_options options = {
-        .name = config->name, .file = config->file, .stall_ms = (int)config->stall_ms};
+    struct culm_feed_options options = {.name = config->name,
+                                        .file = config->file,
+                                        .stall_ms = (int)config->stall_ms,
+                                        .from_s = config->from,
+                                        .to_s = config->to,
+                                        .every = config->every,
+                                        .fps = config->fps};
+    if (config->for_s > 0 && (config->to <= 0 || config->from + config->for_s < config->to)) {
+        options.to_s = config->from + config->for_s;
+    }
     options.labels = labels && strcmp(labels, "folders") != 0 ? labels : NULL;
     for (int i = 0; i < 4; i++) {
         options.crop[i] = (int32_t)config->crop[i];

@@ -31,6 +31,12 @@ static enum culm_status finish_feed(void *object, const struct culm_config_place
                                   "%g is out of range; allowed: 0, or %g to 1000", feed->fps,
                                   FPS_LEAST);
     }
+    if (feed->to > 0 && feed->to <= feed->from) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("to", "from"), error,
+                                  "%g is not after feeds.X.from, %g; allowed: 0 (until the end), "
+                                  "or more seconds than that",
+                                  feed->to, feed->from);
+    }
     return CULM_OK;
 }
 
@@ -47,6 +53,16 @@ static const struct culm_config_row feed_rows[] = {
         "ever"),
     CULM_CONFIG_INT("stall_ms", F, stall_ms, "10000", 100, 3600000, 0,
                     "milliseconds without a byte after which a stream or device is connected anew"),
+    CULM_CONFIG_REAL(
+        "from", F, from, "0", 0, 1e9, 0,
+        "seconds of the recording before the first frame to take; of pictures, `fps` or "
+        "25 count as a second; not of streams and devices"),
+    CULM_CONFIG_REAL("to", F, to, "0", 0, 1e9, 0,
+                     "where to stop, in seconds of the recording; 0: at its end"),
+    CULM_CONFIG_INT("every", F, every, "1", 1, 1000000, 0, "take one in so many frames"),
+    CULM_CONFIG_REAL("for_s", F, for_s, "0", 0, 1e9, 0,
+                     "seconds after which the feed is over, also if it loops or is a stream; "
+                     "0: never"),
     CULM_CONFIG_INTS("crop", F, crop, 0, 65535, "[x, y, width, height] in pixels, or []", 0,
                      "part of each picture to use; []: all of it"),
 };
@@ -426,8 +442,9 @@ bool culm_workload_same_frames(const W *a, const W *b) {
         same = (p->feed_index < 0) == (q->feed_index < 0) && culm_words_same(p->labels, q->labels);
         if (same && p->feed_index >= 0) {
             const F *f = &a->feeds[p->feed_index], *g = &b->feeds[q->feed_index];
-            same =
-                culm_words_same(f->file, g->file) && memcmp(f->crop, g->crop, sizeof f->crop) == 0;
+            same = culm_words_same(f->file, g->file) && f->from == g->from && f->to == g->to &&
+                   f->every == g->every && f->for_s == g->for_s &&
+                   memcmp(f->crop, g->crop, sizeof f->crop) == 0;
         }
     }
     return same;

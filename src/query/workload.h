@@ -28,6 +28,9 @@ struct culm_feed_config {
     bool loop;        /* start over at the end */
     bool ends;        /* a stream is not connected again at its end, and a folder is not followed */
     int64_t stall_ms; /* it counts as stalled after so long without a byte */
+    double from, to;  /* seconds of the recording: the part to take; to 0: until its end */
+    double for_s;     /* seconds after its first frame at which the feed is over; 0: never */
+    int64_t every;    /* one in so many frames is taken */
     int64_t crop[4];  /* x, y, width, height in pixels of the source; width 0: the whole picture */
 };
 

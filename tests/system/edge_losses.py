@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`culm edge run`: feeds, files and processes that end, stall or fail."""
 import datetime
+import json
 import os
 import random
 import shutil
@@ -35,6 +36,16 @@ def feed_ends(bench):
     events, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
     equal(done["queries"][0]["frames"], 6, "frames of a feed that ends")
     check(any(event["event"] == "feed" for event in events), "no word on its end")
+    path = workload(bench, [("one", "a")], fps=20)  # which loops, but for a second only
+    events, done = check_done(bench.run("edge", "run", path, "--set", "feeds.hall.for_s=1", "--out", bench.path("for")), bench.path("for"))
+    check(10 <= done["queries"][0]["frames"] <= 21, f"frames of a feed that lasts for a second: {done['queries']}")
+    check(any(event["event"] == "feed" and event.get("ended") for event in events), "no word on its end")
+    events, done = check_done(bench.run("edge", "run", workload(bench, [("one", "a")], loop=False, ends=True, fps=2), "--set", "feeds.hall.from=1", "--set",
+                                        "feeds.hall.every=2", "--out", bench.path("part")), bench.path("part"))
+    equal(done["queries"][0]["frames"], 2, "frames of a part")
+    alone = {line["frame"]: line["boxes"] for line in map(json.loads, bench.run("predict", bench.path("a") + ".cfg", bench.path("pictures"), "--score", "0.05", "--json",
+                                                                                 "--threads", "1").out.splitlines())}
+    equal({line["frame"]: line["boxes"] for line in fresh(bench.path("part"), "one")}, {0: alone[2], 1: alone[4]}, "answers to a part")
 
 
 def every_frame(bench):

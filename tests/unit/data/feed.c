@@ -247,7 +247,8 @@ static void test_child_after_a_stop(void **state) {
     struct culm_error error = {0};
     write_file("clip.mp4", "x", 1, 0644);
     be_ffmpeg(FRAME("a") "exec sleep 1000");
-    ok(feed_child_start(&child, "hall", "clip.mp4", false, &error), &error);
+    const struct feed_child_how how = {.name = "hall", .file = "clip.mp4"};
+    ok(feed_child_start(&child, &how, &error), &error);
     ok(feed_child_read(&child, "hall", 0, -1, 60000, &error), &error);
     feed_child_take(&child);
     child.heard_ns -= 2000000000; /* nobody has looked for two seconds */
@@ -278,6 +279,34 @@ static void test_not_installed(void **state) {
 
 /* --- ffmpeg --- */
 
+/* A part of a clip of ten frames a second: the same pixels as of the whole. */
+static void test_part(void) {
+    struct culm_feed *feed;
+    char path[4096];
+    uint8_t *whole = malloc((size_t)10 * 64 * 48 * 3);
+    struct culm_feed_frame frame;
+    struct culm_error error = {0};
+    assert_non_null(whole);
+    feed = open_feed("test.gif", false);
+    for (int i = 0; i < 10; i++) {
+        ok(culm_feed_next(feed, -1, &frame, &error), &error);
+        memcpy(whole + (size_t)i * 64 * 48 * 3, frame.data, 64 * 48 * 3);
+    }
+    culm_feed_close(feed);
+    snprintf(path, sizeof path, "%s/test.gif", folder);
+    const struct culm_feed_options options = {
+        .name = "hall", .file = path, .from_s = 0.2, .to_s = 0.8, .every = 2};
+    ok(culm_feed_open(&options, &feed, &error), &error);
+    for (int i = 0; i < 3; i++) {
+        ok(culm_feed_next(feed, -1, &frame, &error), &error);
+        assert_int_equal(frame.source, i);
+        assert_memory_equal(frame.data, whole + (size_t)(2 + 2 * i) * 64 * 48 * 3, 64 * 48 * 3);
+    }
+    refuses(feed, -1, CULM_ERR_CLOSED, "it ended after 3 frames");
+    culm_feed_close(feed);
+    free(whole);
+}
+
 static void test_ffmpeg(void **state) {
     (void)state;
     setenv("PATH", real_path, 1);
@@ -305,6 +334,7 @@ static void test_ffmpeg(void **state) {
         assert_int_equal(frame.source, i % 10);
     }
     culm_feed_close(feed);
+    test_part();
     write_file("broken.mp4", "this is no clip", 15, 0644);
     feed = open_feed("broken.mp4", false);
     enum culm_status status;
@@ -316,6 +346,54 @@ static void test_ffmpeg(void **state) {
 }
 
 /* --- IDX and folders --- */
+
+/* A part of ten pictures, of which three are a second, and what is not in it. */
+static void test_part_of_pictures(void **state) {
+    (void)state;
+    uint8_t images[16 + 10] = {0, 0, 8, 3, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 1};
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 4, 7, 8, 9, 10};
+    char path[4096], other[4096];
+    struct culm_error error = {0};
+    struct culm_feed *feed = NULL;
+    for (int i = 0; i < 10; i++) {
+        images[16 + i] = (uint8_t)i;
+    }
+    write_file("ten", images, sizeof images, 0644);
+    write_file("four", labels, sizeof labels, 0644);
+    snprintf(path, sizeof path, "%s/ten", folder);
+    snprintf(other, sizeof other, "%s/four", folder);
+    struct culm_feed_options options = {.name = "hall",
+                                        .file = path,
+                                        .loop = true,
+                                        .fps = 3,
+                                        .from_s = 1,
+                                        .to_s = 8.0 / 3,
+                                        .every = 1};
+    ok(culm_feed_open(&options, &feed, &error), &error);
+    assert_int_equal(culm_feed_count(feed), 5); /* 3, 4, 5, 6, 7 */
+    for (int i = 0; i < 12; i++) {
+        takes(feed, i, i % 5, 3 + i % 5);
+    }
+    culm_feed_close(feed);
+    options.to_s = 0;
+    options.every = 2;
+    options.labels = other;
+    ok(culm_feed_open(&options, &feed, &error), &error);
+    assert_int_equal(culm_feed_count(feed), 4); /* 3, 5, 7, 9 */
+    for (int i = 0; i < 9; i++) {
+        struct culm_feed_frame frame;
+        ok(culm_feed_next(feed, -1, &frame, &error), &error);
+        assert_int_equal(frame.data[0], 3 + 2 * (i % 4));
+        assert_int_equal(frame.label, 7 + i % 4);
+    }
+    culm_feed_close(feed);
+    options.from_s = 3.5;
+    assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "there is nothing from second 3.5 on"));
+    options = (struct culm_feed_options){.name = "hall", .file = "rtsp://hall/7", .to_s = 4};
+    assert_int_equal(culm_feed_open(&options, &feed, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "leave out 'from' and 'to'"));
+}
 
 static void test_idx(void **state) {
     (void)state;
@@ -539,6 +617,7 @@ int main(void) {
         cmocka_unit_test(test_not_installed),
         cmocka_unit_test(test_ffmpeg),
         cmocka_unit_test(test_idx),
+        cmocka_unit_test(test_part_of_pictures),
         cmocka_unit_test(test_folder),
         cmocka_unit_test(test_pipe_that_loops),
     };

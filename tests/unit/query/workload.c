@@ -163,6 +163,11 @@ static void test_what_is_wrong(void **state) {
     bad("queries:\n  - {name: a/b, model: x}\n", "w.yaml:2: queries[0].name: 'a/b' is not a name; "
                                                  "allowed: up to 64 letters, digits, '_' and "
                                                  "'-'");
+    bad("feeds:\n  h: {file: f, from: 9, to: 8.5}\nqueries:\n  - {name: a, model: x}\n",
+        "w.yaml:2: feeds.h.to: 8.5 is not after feeds.X.from, 9; allowed: 0 (until the end), or more "
+        "seconds than that");
+    bad("feeds:\n  h: {file: f, every: 0}\nqueries:\n  - {name: a, model: x}\n",
+        "w.yaml:2: feeds.h.every: 0 is out of range; allowed: 1 to 1000000");
     bad("feeds:\n  h: {file: f, crop: [4, 4]}\nqueries:\n  - {name: a, model: x}\n",
         "w.yaml:2: feeds.h.crop: width and height are at least 1; write [x, y, width, height]");
     bad_edge("memory: 120%",
