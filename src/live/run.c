@@ -113,6 +113,7 @@ static void on_woken(void *ctx) {
     struct culm_live *run = ctx;
     if (__atomic_exchange_n(&run->asked_again, false, __ATOMIC_ACQ_REL)) {
         run->again = true;
+        live_follow_files(run, true);
         live_reload(run);
     }
     if (live_asked(run)) {
@@ -124,6 +125,7 @@ static void on_woken(void *ctx) {
 static void on_tick(void *ctx) {
     struct culm_live *run = ctx;
     live_hear(run);
+    live_follow_files(run, false);
     struct culm_error error;
     /* Gives back slots that were still in use when their number shrank. */
     if (live_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {

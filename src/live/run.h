@@ -228,6 +228,7 @@ struct culm_live {
     struct culm_alone *alone; /* atomic for those who wake it */
     struct culm_edge_scheduler *scheduler;
     struct culm_journal *events; /* events.jsonl; NULL: not begun */
+    uint64_t follow_ns;          /* when files are looked for the next time */
     struct culm_error failed;    /* the first error for which the run ends */
     struct live_status status;
 };
@@ -320,6 +321,9 @@ enum culm_status live_open_events(struct culm_live *run, const char *path,
                                   struct culm_error *error);
 /* The same of an event, which everyone else who is to hear it hears in any case. */
 void live_write_event(struct culm_live *run, const json_t *event, bool last);
+/* Looks, once a second or at once, whether files of answers and events are still at their paths, and goes on
+ * with new ones where they are not; also takes up what the workload now says of their sizes. */
+void live_follow_files(struct culm_live *run, bool now);
 /* Adds to the event `done` what could not be written. */
 void live_fill_lost(const struct culm_live *run, json_t *done);
 

@@ -336,10 +336,12 @@ static enum culm_status finish_answers(void *object, const struct culm_config_pl
 static const struct culm_config_row answers_rows[] = {
     CULM_CONFIG_INT("rotate_mb", A, rotate_mb, "0", 0, 1000000, CULM_CONFIG_RESUMABLE,
                     "megabytes after which `QUERY.jsonl` is renamed to `QUERY.jsonl.N`, N rising, "
-                    "and a new one is begun; 0: never"),
+                    "and a new one is begun, and `events.jsonl` likewise; 0: never, but events "
+                    "after 64"),
     CULM_CONFIG_INT("keep_mb", A, keep_mb, "0", 0, 100000000, CULM_CONFIG_RESUMABLE,
-                    "megabytes that a query's answers may take: the oldest of its renamed files "
-                    "are removed while there are more; 0: all are kept; at least twice "
+                    "megabytes that a query's answers may take, and the run's events: the oldest "
+                    "of their renamed files are removed while there are more; 0: all are kept "
+                    "(of events 256, where answers.rotate_mb is 0); at least twice "
                     "`answers.rotate_mb`"),
 };
 static const struct culm_config_table answers_table = {CULM_CONFIG_ROWS(answers_rows, A),

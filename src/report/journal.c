@@ -18,7 +18,9 @@ struct culm_journal {
     int64_t size, lost;
     bool torn;    /* the file ends with a part of a line that could not be taken back */
     bool failing; /* the last line was lost */
-    char *line;   /* room for one, with its end */
+    bool astray;  /* there is no file at the path, and none can be made there */
+    char *head;   /* of each file, with its end; NULL: none */
+    char *line;   /* room for one, with what comes before it and its end */
     size_t capacity;
     char path[CULM_PATH_MAX];
 };
@@ -47,6 +49,10 @@ static bool append(struct culm_journal *journal, const char *text, size_t len) {
     size_t written;
     const bool ok = write_all(journal->fd, text, len, &written);
     const int reason = errno;
+    struct stat now; /* others may have emptied it */
+    if (!ok && written > 0 && fstat(journal->fd, &now) == 0) {
+        journal->size = now.st_size - (int64_t)written;
+    }
     if (!ok && written > 0 && ftruncate(journal->fd, journal->size) != 0) {
         journal->torn = true;
         journal->size += (int64_t)written;
@@ -117,12 +123,19 @@ static void prune(const struct culm_journal *journal) {
     }
 }
 
+static bool is_there(const struct culm_journal *journal, struct stat *ret_own) {
+    struct stat there;
+    return fstat(journal->fd, ret_own) == 0 && lstat(journal->path, &there) == 0 &&
+           there.st_dev == ret_own->st_dev && there.st_ino == ret_own->st_ino;
+}
+
 /* The file gets its number, and a new one is begun. Where that cannot be done, the file grows on. */
 static void rotate(struct culm_journal *journal) {
     struct renamed renamed;
+    struct stat own;
     char path[CULM_PATH_MAX];
-    if (!find_renamed(journal, &renamed) || !renamed_path(journal, renamed.newest + 1, path) ||
-        rename(journal->path, path) != 0) {
+    if (!is_there(journal, &own) || !find_renamed(journal, &renamed) ||
+        !renamed_path(journal, renamed.newest + 1, path) || rename(journal->path, path) != 0) {
         return;
     }
     const int fd =
@@ -137,8 +150,6 @@ static void rotate(struct culm_journal *journal) {
     journal->torn = false;
     prune(journal);
 }
-
-/* --- from outside --- */
 
 /* Cuts off a last line that an earlier writer did not live to end. */
 static bool cut_torn_line(int fd, int64_t *size) {
@@ -160,6 +171,54 @@ static bool cut_torn_line(int fd, int64_t *size) {
     *size = at;
     return end >= 0 && (at == end || ftruncate(fd, at) == 0);
 }
+
+/* --- files that are moved away --- */
+
+/* A plain file at the path, made if none is there. Links are not followed: what they lead to may be
+ * anyone's. */
+static int open_anew(const char *path, struct culm_error *error) {
+    const int fd =
+        open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat info;
+    if (fd < 0) {
+        (void)culm_error_errno(error, errno, "open '%s' again", path);
+        return -1;
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        (void)culm_error_set(error, CULM_ERR_CONFIG, "open '%s' again: it is no plain file", path);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+bool culm_journal_follow(struct culm_journal *journal, struct culm_error *error) {
+    struct stat own;
+    int64_t size;
+    if (is_there(journal, &own)) {
+        journal->size = own.st_size; /* it may have been emptied */
+        journal->astray = false;
+        return true;
+    }
+    const int fd = open_anew(journal->path, error);
+    if (fd < 0 || !cut_torn_line(fd, &size)) {
+        const bool told = journal->astray;
+        if (fd >= 0) {
+            (void)culm_error_errno(error, errno ? errno : EIO, "read the end of '%s'",
+                                   journal->path);
+            close(fd);
+        }
+        journal->astray = true;
+        return told;
+    }
+    close(journal->fd);
+    journal->fd = fd;
+    journal->size = size;
+    journal->torn = journal->astray = false;
+    return true;
+}
+
+/* --- from outside --- */
 
 enum culm_status culm_journal_open(int take_fd, const char *path,
                                    const struct culm_journal_limits *limits,
@@ -187,6 +246,7 @@ enum culm_status culm_journal_open(int take_fd, const char *path,
 void culm_journal_free(struct culm_journal *journal) {
     if (journal) {
         close(journal->fd);
+        free(journal->head);
         free(journal->line);
         free(journal);
     }
@@ -203,30 +263,56 @@ static enum culm_journal_news lose(struct culm_journal *journal, int reason,
     return first ? CULM_JOURNAL_LOST : CULM_JOURNAL_NONE;
 }
 
+/* False: out of memory. */
+static bool make_room(struct culm_journal *journal, size_t bytes) {
+    char *line = bytes > journal->capacity ? realloc(journal->line, bytes) : journal->line;
+    if (line) {
+        journal->line = line;
+        journal->capacity = bytes > journal->capacity ? bytes : journal->capacity;
+    }
+    return line != NULL;
+}
+
 enum culm_journal_news culm_journal_add(struct culm_journal *journal, const char *text,
                                         struct culm_error *error) {
-    const size_t len = text ? strlen(text) : 0;
-    if (!text || journal->capacity < len + 2) {
-        char *line = text ? realloc(journal->line, len + 2) : NULL;
-        if (!line) {
-            return lose(journal, ENOMEM, error);
-        }
-        journal->line = line;
-        journal->capacity = len + 2;
+    const size_t len = text ? strlen(text) : 0,
+                 head_len = journal->head ? strlen(journal->head) : 0;
+    if (!text || !make_room(journal, head_len + len + 2)) {
+        return lose(journal, ENOMEM, error);
     }
     if (journal->limits.rotate_bytes > 0 && journal->size > 0 &&
         journal->size + (int64_t)len + 1 > journal->limits.rotate_bytes) {
         rotate(journal);
     }
-    journal->line[0] = '\n'; /* ends what is torn */
-    memcpy(journal->line + 1, text, len);
-    journal->line[len + 1] = '\n';
-    if (!append(journal, journal->line + !journal->torn, len + 1 + journal->torn)) {
+    size_t used = 0;
+    if (journal->torn) {
+        journal->line[used++] = '\n'; /* ends what is torn */
+    } else if (journal->size == 0 && head_len > 0) {
+        memcpy(journal->line, journal->head, head_len);
+        used = head_len;
+    }
+    memcpy(journal->line + used, text, len);
+    journal->line[used + len] = '\n';
+    if (!append(journal, journal->line, used + len + 1)) {
         return lose(journal, errno, error);
     }
     const bool again = journal->failing;
     journal->failing = journal->torn = false;
     return again ? CULM_JOURNAL_WRITTEN : CULM_JOURNAL_NONE;
+}
+
+bool culm_journal_begin_with(struct culm_journal *journal, const char *text) {
+    char *head = NULL;
+    if (asprintf(&head, "%s\n", text) < 0) {
+        return false;
+    }
+    free(journal->head);
+    journal->head = head;
+    return true;
+}
+
+void culm_journal_limit(struct culm_journal *journal, const struct culm_journal_limits *limits) {
+    journal->limits = *limits;
 }
 
 int64_t culm_journal_lost(const struct culm_journal *journal) { return journal->lost; }

@@ -7,6 +7,9 @@
  * NAME.N, N one more than the last one has, and a new one is begun; the oldest of those are
  * removed while all take more than they may.
  *
+ * Others may do the same: a file that was moved away or removed is followed by a new one at its path, and one
+ * that was emptied is written from its beginning.
+ *
  * Thread: one at a time.
  */
 #ifndef CULM_REPORT_JOURNAL_H
@@ -31,6 +34,13 @@ enum culm_status culm_journal_open(int take_fd, const char *path,
                                    const struct culm_journal_limits *limits,
                                    struct culm_journal **ret_journal, struct culm_error *error);
 void culm_journal_free(struct culm_journal *journal); /* NULL is fine */
+/* From now on. */
+void culm_journal_limit(struct culm_journal *journal, const struct culm_journal_limits *limits);
+/* From now on a file that is empty begins with this line, which has no end; it is copied. False: out of memory. */
+bool culm_journal_begin_with(struct culm_journal *journal, const char *text);
+/* Looks whether the file is still at its path, and if not, goes on with the one that is there, or a new one. False:
+ * that cannot be done, for the first time; `error` says why, and the file that was moved is written further. */
+bool culm_journal_follow(struct culm_journal *journal, struct culm_error *error);
 
 enum culm_journal_news {
     CULM_JOURNAL_NONE,

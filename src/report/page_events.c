@@ -1,7 +1,7 @@
 /* Collects what a page shows of events; see page_events.h. */
 #include "report/page_events.h"
+#include "report/segments.h"
 
-#include "base/file.h"
 #include "base/grow.h"
 
 #include <stdlib.h>
@@ -160,12 +160,8 @@ static enum culm_status hold(struct culm_chart_series *series, double end,
 enum culm_status culm_page_events_read(struct culm_page_events *e,
                                        const struct culm_page_look *look, const char *dir,
                                        struct culm_error *error) {
-    char path[CULM_PATH_MAX];
     *e = (struct culm_page_events){.look = look};
-    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
-    if (status == CULM_OK) {
-        status = culm_events_read(path, each, e, error);
-    }
+    enum culm_status status = culm_events_read_run(dir, each, e, error);
     double end = (e->before_ms + e->t_ms) / 1e3, stretch = end / STRETCHES;
     for (size_t c = 0; look->charts[c].title; c++) {
         for (size_t i = 0; i < e->lines[c].count && look->charts[c].share && stretch > 0; i++) {

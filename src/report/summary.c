@@ -1,6 +1,7 @@
 /* The summary of a run; see summary.h. Steps are kept as a stack: a step that is not later than the
  * top undoes the steps that it repeats. */
 #include "report/summary.h"
+#include "report/segments.h"
 
 #include "base/file.h"
 #include "base/grow.h"
@@ -161,9 +162,7 @@ static enum culm_status add_to(void *context, const json_t *event, struct culm_e
 
 enum culm_status culm_summary_read(struct culm_summary *summary, const char *dir,
                                    struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
-    return status ? status : culm_events_read(path, add_to, summary, error);
+    return culm_events_read_run(dir, add_to, summary, error);
 }
 
 /* --- which job --- */

@@ -623,6 +623,54 @@ def disk_full(bench):
         check(ended.code == 4 and len(ended.err.splitlines()) == 1 and "No space left" in ended.err, f"at once: {ended.code}: {ended.err}")
 
 
+def moved_files(bench):
+    """Files of answers and events that are moved away, as by logrotate, are followed by new ones, upon SIGHUP and without; a removed one, too. No line
+    is lost, and the report has the events of all files that are there."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    process = begin(bench, path)
+    answers, events = os.path.join(process.out, "one.jsonl"), os.path.join(process.out, "events.jsonl")
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 2)
+    for times in 1, 2:
+        for name in answers, events:
+            os.rename(name, f"{name}.{times}")
+        if times == 1:
+            os.kill(process.pid, signal.SIGHUP)
+        until(process, "answers in a new file", lambda: os.path.exists(answers) and fresh(process.out, "one") and read_events(events))
+    os.kill(process.pid, signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+    lines = [read_events(f"{answers}{times}") for times in (".1", ".2", "")]
+    frames = [line["frame"] for file in lines for line in file]
+    equal(sorted(frames), list(range(len(frames))), "frames in all files of answers")
+    told_in = [read_events(f"{events}{times}") for times in (".1", ".2", "")]
+    equal([file[0]["event"] for file in told_in], ["start"] * 3, "the first event of each file")
+    equal([file[0].get("repeated", False) for file in told_in], [False, True, True], "whether it is a copy")
+    counted = sum(event["event"] == "frame" for file in told_in for event in file)
+    equal(counted, len(frames), "frames in all files of events")
+    equal(told_in[-1][-1]["event"], "done", "the last event")
+    ended = bench.run("report", process.out, "--json")
+    equal(ended.code, 0, f"exit code of the report: {ended.err}")
+    loaded = sum(event["bytes"] for file in told_in for event in file if event["event"] == "load")
+    check(loaded > 0 and f"{loaded / 1e6:.2f} MB loaded" in bench.run("report", process.out).out, "the report has not read all files")
+    process = begin(bench, path)
+    until(process, "answers", lambda: told(process.out, "frame"))
+    os.remove(answers)
+    os.remove(events)
+    until(process, "answers in a new file", lambda: os.path.exists(answers) and fresh(process.out, "one"))
+    os.rename(answers, bench.path("aside"))
+    os.mkdir(answers)
+
+    def said(text):
+        with open(process.out_path, encoding="utf-8") as out:
+            return out.read().count(text)
+    until(process, "a word on what is in the way", lambda: said("one.jsonl' again"))
+    os.rmdir(answers)
+    until(process, "answers in a new file", lambda: os.path.exists(answers) and fresh(process.out, "one"))
+    os.kill(process.pid, signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+    equal(said("one.jsonl' again"), 1, "warnings")
+
+
 cases.add("a signal ends it, with what was done", signals, first=True)
 cases.add("a feed ends", feed_ends, first=True)
 cases.add("frames come faster than they can be kept", every_frame, first=True)
@@ -644,6 +692,7 @@ cases.add("the run's own tensors are removed, cut and changed in mid-run", own_t
 cases.add("the run's own tensors are removed and cut, and a new round comes", own_tensor_by_round)
 cases.add("the disk takes its time while own tensors are written again", slow_disk)
 cases.add("the only feed is cut in mid-run", cut_feed)
+cases.add("files are moved away and removed in mid-run", moved_files, seconds=8)
 cases.add("a pipe in the place of answers", pipe_for_answers)
 cases.add("a link in the place of answers", link_for_answers, first=True)
 cases.add("the disk is full", needs_disk, __file__, "the disk is full", disk_full, first=True)
