@@ -1,8 +1,9 @@
 /*
- * `culm edge run|plan|bench WORKLOAD.yaml`: many models on live video in the memory of few.
+ * `culm edge run|plan|bench WORKLOAD.yaml`, `culm edge status DIR`: many models on live video in the memory of few.
  */
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/edge_status.h"
 #include "cli/options.h"
 #include "run/edge_plan.h"
 #include "run/launches.h"
@@ -40,13 +41,14 @@ static const struct culm_option options[] = {
                 "bench: frames of each feed on which accuracy is measured (default: 600)"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "run: folder for answers, events and profile (default: runs/<workload name>-edge)"),
-    CULM_OPTION("json", FLAG, NULL, struct values, json,
-                "prints JSON: one object for plan, one per cell for bench, the events for run"),
+    CULM_OPTION(
+        "json", FLAG, NULL, struct values, json,
+        "prints JSON: one object for plan and status, one per cell for bench, the events for run"),
 };
 
 const struct culm_usage culm_usage_edge = {
     .command = "edge",
-    .arguments = "run|plan|bench WORKLOAD.yaml",
+    .arguments = "run|plan|bench WORKLOAD.yaml|status DIR",
     .min_arguments = 2,
     .max_arguments = 2,
     .summary = "Answers queries on live video in time, with more models than memory holds",
@@ -63,7 +65,11 @@ const struct culm_usage culm_usage_edge = {
         "75 %, deadlines of 100, 200 and 400 ms, and 5, 10 and 30 frames per second: for the "
         "models as\n"
         "they are (none), each package, every equal layer shared (max), and loading that takes no\n"
-        "time (load-free), each also with the scheduler that was released with GEMEL.\n",
+        "time (load-free), each also with the scheduler that was released with GEMEL.\n"
+        "status tells how a run goes, by its directory: feeds, queries, memory. Its exit code is 0 "
+        "if\n"
+        "the run is well or has ended, and 1 if it is dead, frozen, not ready, or gets no "
+        "frames.\n",
 };
 
 static double number(const json_t *object, const char *key) {
@@ -444,7 +450,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     const char *what = arguments->items[0];
     bool runs = strcmp(what, "run") == 0, benches = strcmp(what, "bench") == 0;
     enum culm_status status;
-    (void)ret_code;
     if ((status = culm_cli_only(v->out && !runs, "out", "culm edge run", error)) ||
         (status = culm_cli_only(v->frames && !benches, "frames", "culm edge bench", error)) ||
         (status = culm_cli_only(v->answers && !benches, "answers", "culm edge bench", error)) ||
@@ -452,6 +457,16 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         (status = culm_cli_only(v->packages.count > 1 && !benches, "package, more than once,",
                                 "culm edge bench", error))) {
         return status;
+    }
+    if (strcmp(what, "status") == 0) {
+        if ((status = culm_cli_only(v->packages.count > 0, "package", "culm edge run|plan|bench",
+                                    error)) ||
+            (status = culm_cli_only(v->profile, "profile", "culm edge run|plan|bench", error)) ||
+            (status = culm_cli_only(v->sets.count > 0, "set", "culm edge run|plan|bench", error)) ||
+            (status = culm_cli_only(v->for_s > 0, "for", "culm edge run|plan", error))) {
+            return status;
+        }
+        return culm_cli_edge_status(arguments->items[1], v->json, ret_code, NULL, error);
     }
     if (runs) {
         return run_edge(arguments->items[1], v, error);
@@ -464,7 +479,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         telling.print = print_cell;
         return culm_edge_grid(&planning, error);
     }
-    return culm_error_set(error, CULM_ERR_ARGUMENT, "'%s' is not one of run, plan, bench", what);
+    return culm_error_set(error, CULM_ERR_ARGUMENT, "'%s' is not one of run, plan, bench, status",
+                          what);
 }
 
 int culm_cli_edge(int argc, char **argv) {

@@ -1,7 +1,9 @@
 /* `culm status DIR|RUN [--cluster PLACE] [--json] [--follow]`: what a run is at, from its events. */
 #include "cli/command.h"
+#include "cli/edge_status.h"
 #include "cli/options.h"
 
+#include "run/edge_status.h"
 #include "run/status.h"
 
 #include <jansson.h>
@@ -40,7 +42,9 @@ const struct culm_usage culm_usage_status = {
         "The state is one of: waiting (for nodes, before the first step), running, parked (no "
         "step\n"
         "is done until a node comes), stopping, done, stopped (--resume goes on). It is made\n"
-        "from DIR/events.jsonl, for runs of culm train and culm gnn train; with --cluster, from "
+        "from DIR/events.jsonl, for runs of culm train and culm gnn train (of culm edge run, it is "
+        "what\n"
+        "culm edge status shows); with --cluster, from "
         "the "
         "keys\n"
         "of the run and the events of whoever leads it.\n",
@@ -145,6 +149,23 @@ static enum culm_status look(const struct values *given, const char *what,
                : culm_run_status(what, ret_status, error);
 }
 
+/* The run of an edge changes all the time. */
+static enum culm_status follow_edge(const struct values *given, const char *dir, int *ret_code,
+                                    struct culm_error *error) {
+    const struct timespec pause = {.tv_sec = PAUSE_S};
+    enum culm_status status;
+    bool on;
+    do {
+        status = culm_cli_edge_status(dir, given->json, ret_code, &on, error);
+        fflush(stdout);
+        on = on && given->follow && status == CULM_OK;
+        if (on) {
+            (void)nanosleep(&pause, NULL);
+        }
+    } while (on);
+    return status;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *given = values;
@@ -157,6 +178,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (given->token_file && !given->cluster) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--token-file needs --cluster etcd://HOST:PORT");
+    }
+    if (!given->cluster && culm_edge_status_is_there(arguments->items[0])) {
+        return follow_edge(given, arguments->items[0], ret_code, error);
     }
     do {
         status = look(given, arguments->items[0], scratch, &now, &problem);

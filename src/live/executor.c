@@ -388,6 +388,7 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
             query->latest = query->answer[k];
             query->answer[k] = old; /* to reuse its memory */
             query->latest_frame = look->frame;
+            query->answered_ns = culm_clock_ns();
         }
     }
     if (batch && query->latest.other && !query->told_other) {

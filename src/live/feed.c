@@ -148,6 +148,14 @@ static bool post(struct live_feed *feed, uint16_t type, int64_t number, uint64_t
     return ok;
 }
 
+/* For who watches the run. */
+static void note_handed(struct live_feed *feed, uint64_t at_ns) {
+    const uint64_t now = culm_clock_ns();
+    __atomic_store_n(&feed->lag_ns, now > at_ns ? now - at_ns : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&feed->handed_ns, now, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&feed->handed, 1, __ATOMIC_RELAXED);
+}
+
 bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns) {
     struct culm_blob *slot = free_slot(feed);
     const bool kept = slot != NULL;
@@ -164,6 +172,7 @@ bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame,
     }
     bool ok = post(feed, kept ? CULM_EDGE_FRAME : CULM_EDGE_FRAME_LOST, frame->number, at_ns, slot);
     culm_blob_unref(slot);
+    note_handed(feed, at_ns);
     return ok;
 }
 

@@ -68,6 +68,10 @@ struct live_feed {
     size_t frame_bytes;
     struct live_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
+    /* Frames handed to the loop; when the last one was (0: none yet), and how long after its time.
+     * Atomic. */
+    int64_t handed;
+    uint64_t handed_ns, lag_ns;
     char *slots_at; /* addresses for the pixels of all slots, whole pages for each */
     /* Each holds a struct live_frame. A slot is free when nobody else has a reference. */
     struct culm_blob *slot[CULM_LIVE_FRAME_SLOTS];

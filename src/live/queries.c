@@ -139,6 +139,7 @@ void live_release_query(struct live_query *query) {
         culm_answer_release(query->ring ? &query->ring->answer[i] : &(struct culm_answer){0});
         culm_answer_release(query->given ? &query->given->answer[i] : &(struct culm_answer){0});
     }
+    json_decref(query->why);
     free(query->ring);
     free(query->given);
     free(query->record.wrong);

@@ -486,12 +486,15 @@ static void begin_mending(struct culm_live *run) {
     }
 }
 
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
 static bool same_edge(const struct culm_edge_config *a, const struct culm_edge_config *b) {
     return a->memory_share == b->memory_share && a->memory_bytes == b->memory_bytes &&
            a->load_mb_per_s == b->load_mb_per_s &&
            memcmp(a->batch, b->batch, sizeof a->batch) == 0 && a->threads == b->threads &&
            a->order == b->order && a->originals == b->originals &&
-           a->drift.every_s == b->drift.every_s && a->drift.frames == b->drift.frames;
+           a->drift.every_s == b->drift.every_s && a->drift.frames == b->drift.frames &&
+           same_text(a->health, b->health);
 }
 
 static void warn_of_edge(struct culm_live *run) {

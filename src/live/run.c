@@ -55,12 +55,23 @@ static void add_accuracy(struct culm_live *run, json_t *event) {
     json_t *item;
     json_array_foreach(json_object_get(event, "queries"), i, item) {
         const char *name = json_string_value(json_object_get(item, "query"));
+        json_t *why = json_object(), *count;
+        const char *reason;
         json_object_set_new(item, "accuracy", json_null());
+        json_object_set_new(item, "why", why);
         for (int32_t q = 0; q < run->query_count && name; q++) {
             const struct live_query *query = &run->query[q];
             const double value = culm_live_scored_value(&query->accuracy);
-            if (value >= 0 && strcmp(query->entry->config->name, name) == 0) {
+            if (strcmp(query->entry->config->name, name) != 0) {
+                continue;
+            }
+            if (value >= 0) {
                 json_object_set_new(item, "accuracy", json_real(value));
+            }
+            json_object_foreach(query->why, reason, count) {
+                json_object_set_new(
+                    why, reason,
+                    json_integer(culm_event_int(why, reason, 0) + json_integer_value(count)));
             }
         }
     }
@@ -78,9 +89,29 @@ void live_fill_done(struct culm_live *run, json_t *event) {
     }
 }
 
+/* Counts a frame that was dropped, by the reason. */
+static void count_why(struct culm_live *run, const json_t *event) {
+    const char *name = json_string_value(json_object_get(event, "query"));
+    const char *why = json_string_value(json_object_get(event, "why"));
+    struct live_query *query = NULL;
+    for (int32_t q = 0; q < run->query_count && name && why; q++) {
+        struct live_query *other = &run->query[q];
+        if (other->original_of < 0 && strcmp(other->entry->config->name, name) == 0) {
+            query = other; /* the last of that name */
+        }
+    }
+    if (query) {
+        query->why = query->why ? query->why : json_object();
+        json_object_set_new(query->why, why, json_integer(culm_event_int(query->why, why, 0) + 1));
+    }
+}
+
 static void on_event(void *ctx, json_t *event) {
     struct culm_live *run = ctx;
     const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "frame") == 0) {
+        count_why(run, event);
+    }
     if (kind && strcmp(kind, "feed") == 0 && json_object_get(event, "ended")) {
         live_hear(run); /* publish why first, since nothing may follow this event */
     }
@@ -126,6 +157,7 @@ static void on_tick(void *ctx) {
     struct culm_live *run = ctx;
     live_hear(run);
     live_follow_files(run, false);
+    live_look(run);
     struct culm_error error;
     /* Gives back slots that were still in use when their number shrank. */
     if (live_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
@@ -210,7 +242,7 @@ void live_tell_query(struct culm_live *run, int32_t q) {
 }
 
 static void tell_start(struct culm_live *run, const struct culm_edge_totals *totals) {
-    char from[32], to[32], began[CULM_WALL_TEXT];
+    char from[32], to[32];
     json_t *queries = json_array();
     snprintf(from, sizeof from, "%p", (void *)run->arena.base);
     snprintf(to, sizeof to, "%p", (void *)(run->arena.base + run->arena.size));
@@ -225,16 +257,19 @@ static void tell_start(struct culm_live *run, const struct culm_edge_totals *tot
                       totals[q].frames ? (double)totals[q].processed / (double)totals[q].frames
                                        : 1.0));
     }
-    culm_wall_text(culm_clock_ns(), began);
-    live_publish(run, json_pack("{s:s, s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o, s:o}",
-                                "event", "start", "job", "edge", "began", began, "limit_bytes",
-                                (json_int_t)run->limit_bytes, "arena", from, to, "loading", "from",
-                                run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
-                                run->laid->layout.load_ns_per_byte > 0
-                                    ? 1e3 / run->laid->layout.load_ns_per_byte
-                                    : 0.0,
-                                "round", run->round < 0 ? json_null() : json_integer(run->round),
-                                "package", live_package(run), "expected", queries));
+    run->began_ns = culm_clock_ns();
+    culm_wall_text(run->began_ns, run->began);
+    json_t *start = json_pack(
+        "{s:s, s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o, s:o}", "event", "start", "job",
+        "edge", "began", run->began, "limit_bytes", (json_int_t)run->limit_bytes, "arena", from, to,
+        "loading", "from", run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
+        run->laid->layout.load_ns_per_byte > 0 ? 1e3 / run->laid->layout.load_ns_per_byte : 0.0,
+        "round", run->round < 0 ? json_null() : json_integer(run->round), "package",
+        live_package(run), "expected", queries);
+    if (run->monitor.health[0]) {
+        json_object_set_new(start, "health", json_string(run->monitor.health));
+    }
+    live_publish(run, start);
     for (int32_t q = 0; q < run->query_count; q++) {
         if (run->query[q].original_of < 0) {
             live_tell_query(run, q);
@@ -365,6 +400,7 @@ static enum culm_status go(struct culm_live *run, struct culm_error *error) {
             *error = why;
         }
     }
+    live_ends(run);
     live_stop_feeds(run);
     live_stop_planner(run);
     live_stop_reading(run);
@@ -459,6 +495,7 @@ enum culm_status culm_live_open(const struct culm_live_options *options, struct 
     pthread_mutex_init(&run->originals_lock, NULL);
     pthread_mutex_init(&run->models_lock, NULL);
     live_status_init(&run->status);
+    live_monitor_init(&run->monitor);
     enum culm_status status = open_run(run, error);
     if (status != CULM_OK) {
         culm_live_free(run);
@@ -472,7 +509,11 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
     run->rate_mb_per_s = run->catalog[0]->workload.edge.load_mb_per_s;
     enum culm_status status = set_out(run, error);
     if (status == CULM_OK) {
-        status = prepare(run, run->catalog[0], error);
+        status = live_begin_monitor(run, error);
+        status = status ? status : prepare(run, run->catalog[0], error);
+        if (status != CULM_OK) {
+            live_end_monitor(run);
+        }
         if (status != CULM_OK && !run->events) {
             take_back(run);
         }
@@ -486,6 +527,7 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
 
 enum culm_status culm_live_run(struct culm_live *run, struct culm_error *error) {
     enum culm_status status = go(run, error);
+    live_end_monitor(run);
     live_end_posts(run);
     live_end_status(run);
     culm_rundir_release(&run->dir);
@@ -519,6 +561,7 @@ void culm_live_free(struct culm_live *run) {
     live_release(run);
     live_release_posted(run);
     live_status_release(&run->status);
+    live_monitor_release(&run->monitor);
     const int32_t catalogs = run->catalogs ? run->catalogs : run->catalog[0] != NULL;
     for (int32_t c = 0; c < catalogs; c++) {
         culm_live_catalog_release(run->catalog[c]);

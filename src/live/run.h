@@ -17,6 +17,7 @@
 #ifndef CULM_LIVE_RUN_H
 #define CULM_LIVE_RUN_H
 
+#include "base/wall.h"
 #include "cluster/alone.h"
 #include "edge/drift.h"
 #include "edge/scheduler.h"
@@ -31,6 +32,7 @@
 #include "live/post.h"
 #include "live/reload.h"
 #include "live/scored.h"
+#include "net/address.h"
 #include "query/prediction.h"
 #include "report/journal.h"
 #include "report/sink.h"
@@ -96,6 +98,8 @@ struct live_query {
     int32_t ahead_count;
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
+    uint64_t answered_ns; /* when it last was answered for itself; 0: not yet */
+    json_t *why;          /* how many frames were dropped, by the reason; owned; NULL: none */
     struct culm_journal *out;
     bool made_out; /* the file was not there before */
     /* Of all frames, with the older answer that stood in for a dropped one: on labels, or else on
@@ -151,6 +155,23 @@ struct live_status {
     bool begun, over;
     uint64_t asked, answered; /* questions so far */
     char *text;               /* the last answer; owned */
+};
+
+struct culm_http;
+
+/* What monitors are told. */
+struct live_monitor {
+    struct culm_http *http;         /* NULL: none */
+    int dir_fd;                     /* of the run's folder; -1: none */
+    bool listens;                   /* at DIR/socket */
+    char deaf[CULM_ERROR_MAX];      /* why it does not; "": it does */
+    char health[CULM_ADDRESS_SIZE]; /* where monitors of other machines call; "": nowhere */
+    uint64_t look_ns;               /* when the next look is due; the loop's */
+    pthread_mutex_t lock;           /* guards the rest */
+    const char *state;              /* preparing, running, ending */
+    char *text, *metrics;           /* the last look, all but its state; owned; NULL: none yet */
+    char ill[160];                  /* why the run is not well; "": it is */
+    uint64_t at_ns;                 /* of that look */
 };
 
 struct culm_live {
@@ -230,7 +251,10 @@ struct culm_live {
     struct culm_journal *events; /* events.jsonl; NULL: not begun */
     uint64_t follow_ns;          /* when files are looked for the next time */
     struct culm_error failed;    /* the first error for which the run ends */
+    uint64_t began_ns;
+    char began[CULM_WALL_TEXT]; /* the same, by the wall clock */
     struct live_status status;
+    struct live_monitor monitor;
 };
 
 /* run.c */
@@ -254,6 +278,22 @@ void live_keep_status(struct culm_live *run, const json_t *event);
 /* The loop has begun; and nobody will answer any more. */
 void live_begin_status(struct culm_live *run);
 void live_end_status(struct culm_live *run);
+
+/* looks.c */
+/* How the run goes, for monitors; `ill`, of 160 bytes: why it is not well, "": it is. NULL: out of memory. */
+json_t *live_look_at(struct culm_live *run, char *ret_ill);
+
+/* monitor.c */
+void live_monitor_init(struct live_monitor *monitor);
+void live_monitor_release(struct live_monitor *monitor);
+/* Monitors may call from now on: at the socket DIR/socket, and where `edge.health` says. CULM_ERR_CONFIG: nobody can
+ * listen there. A folder in which no socket can be is warned of when the run has begun. */
+enum culm_status live_begin_monitor(struct culm_live *run, struct culm_error *error);
+/* Looks how the run goes, once a second. */
+void live_look(struct culm_live *run);
+/* The loop is over; and all is. */
+void live_ends(struct culm_live *run);
+void live_end_monitor(struct culm_live *run);
 
 /* pictures.c */
 /* Keeps the query's latest answer, which is for that frame of the file, if a picture of it is

@@ -309,6 +309,11 @@ static const struct culm_config_row edge_rows[] = {
                      "has measured on frames that it had not seen; `all`: also those that it "
                      "delivers before that"),
     CULM_CONFIG_SECTION("drift", E, drift, &drift_table),
+    CULM_CONFIG_TEXT("health", E, health, "", "an address",
+                     CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
+                     "`HOST:PORT` or `PORT` at which a run answers monitors by HTTP: `/healthz`, "
+                     "`/metrics`, `/status`; `PORT` alone is of this machine, `:PORT` any of its "
+                     "addresses, 0 a free port"),
 };
 static const struct culm_config_table edge_table = {CULM_CONFIG_ROWS(edge_rows, E),
                                                     .finish = finish_edge};

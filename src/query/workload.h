@@ -104,6 +104,7 @@ struct culm_edge_config {
     enum culm_edge_originals originals;
     enum culm_edge_rounds rounds;
     struct culm_drift_config drift;
+    char *health; /* where monitors may ask; NULL: nowhere */
 };
 
 /* Of files of answers. */
