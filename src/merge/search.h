@@ -90,4 +90,10 @@ struct culm_search {
  * `ops`. */
 enum culm_status culm_search_run(struct culm_search *search, struct culm_error *error);
 
+/* After a search, lets a model that misses a target on query.check share fewer layers: as many as
+ * meet all targets of its queries there without further training, and none if that is none. Its
+ * other weights are fitted anew. The other models keep theirs. Reports attempts and checks. */
+enum culm_status culm_search_give_up(struct culm_search *search, int32_t model,
+                                     struct culm_error *error);
+
 #endif

@@ -130,3 +130,17 @@ enum culm_status search_fit_as(const struct culm_search *s, int32_t model,
     }
     return status;
 }
+
+enum culm_status search_try_layers(const struct culm_search *s, int32_t model,
+                                   struct culm_fit_trial *trials, int32_t count,
+                                   struct culm_error *error) {
+    struct culm_fit_frames frames;
+    enum culm_status status =
+        some_frames(s->models[model], &s->frames[model], frames_that_fit(s->models[model]) / 2 + 1,
+                    &frames, error);
+    if (status == CULM_OK) {
+        status = culm_fit_try(s->models[model], &frames, trials, count, s->device, error);
+        free(frames.image != s->frames[model].image ? (void *)(uintptr_t)frames.image : NULL);
+    }
+    return status;
+}

@@ -33,5 +33,9 @@ enum culm_status search_fit_alone(const struct culm_search *s, int32_t model, co
 enum culm_status search_fit_as(const struct culm_search *s, int32_t model,
                                struct culm_merge_model *as, const bool *held,
                                struct culm_error *error);
+/* Tries layers of one model with other weights, each alone (culm_fit_try). */
+enum culm_status search_try_layers(const struct culm_search *s, int32_t model,
+                                   struct culm_fit_trial *trials, int32_t count,
+                                   struct culm_error *error);
 
 #endif

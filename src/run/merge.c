@@ -3,7 +3,8 @@
  *
  * Round 0 is the originals. Whatever meets all its targets on the frames that are checked becomes a
  * round of its own, at once. At the end every query is measured on the frames that were held out;
- * models that miss a target there get their own weights back, and the last round records it.
+ * models that miss a target there give up layers, or get their own weights back, and the last round
+ * records it.
  */
 #include "run/merge_internal.h"
 

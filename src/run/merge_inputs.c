@@ -16,6 +16,7 @@
 #define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, a feed */
 #define PIECES 10    /* limit on the pieces that the frames which merging may see are cut into */
 #define PIECE_MIN 50 /* frames a piece, at least */
+#define ASIDE 3      /* one in so many of the frames at the end is set aside */
 #define CHECK_MAX 150
 #define HELD_MAX 300
 #define CLASSES_MAX 4000 /* frames of a small input, of which each gives a single answer */
@@ -157,14 +158,16 @@ static bool same_input(const struct culm_vision_input *a, const struct culm_visi
 /* How a feed is divided (see merge_inputs.h). Of each part's `total` frames `count` are taken,
  * evenly spaced. */
 struct division {
-    int64_t seen, piece;
+    int64_t seen, held,
+        piece; /* frames from `seen` on are never seen; from `held` on, they decide */
     int64_t total[CULM_MERGE_PARTS], count[CULM_MERGE_PARTS];
 };
 
 static int part_of(const struct division *d, int64_t frame) {
     const int64_t at = frame % d->piece, end = frame - at + d->piece;
     const int64_t fit = (end < d->seen ? d->piece : d->seen - (frame - at)) * 7 / 10;
-    return frame >= d->seen           ? CULM_MERGE_HELD
+    return frame >= d->held           ? CULM_MERGE_HELD
+           : frame >= d->seen         ? CULM_MERGE_ASIDE
            : at < (fit < 1 ? 1 : fit) ? CULM_MERGE_FIT
                                       : CULM_MERGE_CHECK;
 }
@@ -178,9 +181,11 @@ static void divide(const struct culm_merge_config *config, const struct culm_vis
     int64_t piece = (seen + PIECES - 1) / PIECES;
     *d = (struct division){
         .seen = seen,
+        .held = seen + (all - seen) / ASIDE,
         .piece = piece > PIECE_MIN ? piece : PIECE_MIN,
         .count = {config->frames > 0 && config->frames < room ? config->frames : room,
-                  small ? CLASSES_MAX : CHECK_MAX, small ? CLASSES_MAX : HELD_MAX}};
+                  small ? CLASSES_MAX : CHECK_MAX, small ? CLASSES_MAX : CHECK_MAX,
+                  small ? CLASSES_MAX : HELD_MAX}};
     for (int64_t i = 0; i < all; i++) {
         d->total[part_of(d, i)]++;
     }
@@ -484,11 +489,13 @@ enum culm_status culm_merge_inputs_unseen(const struct culm_merge_inputs *in, si
     for (int64_t i = 0; i < set->part[CULM_MERGE_FIT].count && seen && told; i++) {
         seen[set->label[CULM_MERGE_FIT][i]] = true; /* check_labels has seen that it is a class */
     }
-    for (int64_t i = 0; i < set->part[CULM_MERGE_HELD].count && seen && told; i++) {
-        const int32_t label = set->label[CULM_MERGE_HELD][i];
-        *ret_classes += !told[label];
-        *ret_unseen += !told[label] && !seen[label];
-        told[label] = true;
+    for (int part = CULM_MERGE_ASIDE; part <= CULM_MERGE_HELD && seen && told; part++) {
+        for (int64_t i = 0; i < set->part[part].count; i++) {
+            const int32_t label = set->label[part][i];
+            *ret_classes += !told[label];
+            *ret_unseen += !told[label] && !seen[label];
+            told[label] = true;
+        }
     }
     enum culm_status status = seen && told ? CULM_OK : no_memory(error);
     free(seen);

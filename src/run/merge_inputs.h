@@ -1,9 +1,10 @@
 /*
  * The inputs of a merge: the models of a workload, each once, and the frames of its feeds.
  *
- * The last part of a feed (`held_out`) is never seen while merging; it decides at the end. The
- * frames before it are cut into at most ten consecutive pieces. The first 70 % of each piece is
- * fitted to and the rest checked, so that rare scenes occur in both. Each of the three parts is
+ * The last part of a feed (`held_out`) is never seen while merging. The last two thirds of it decide
+ * at the end; its first third is set aside for what a model that misses its target there gives up.
+ * The frames before it are cut into at most ten consecutive pieces. The first 70 % of each piece is
+ * fitted to and the rest checked, so that rare scenes occur in both. Each of the four parts is
  * thinned out evenly to a limited number of frames.
  *
  * Thread: one.
@@ -18,7 +19,13 @@
 
 #include <stdatomic.h>
 
-enum culm_merge_part { CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD, CULM_MERGE_PARTS };
+enum culm_merge_part {
+    CULM_MERGE_FIT,
+    CULM_MERGE_CHECK,
+    CULM_MERGE_ASIDE, /* none of a short feed */
+    CULM_MERGE_HELD,
+    CULM_MERGE_PARTS
+};
 
 /* Frames of one feed, as one kind of input needs them. */
 struct culm_merge_set {
@@ -58,7 +65,7 @@ enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bo
  * model cannot answer; CULM_ERR_MACHINE: more frames than memory. */
 enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs, const atomic_bool *stop,
                                         struct culm_error *error);
-/* Of the classes that labels name in the frames at the end, which decide, how many there are, and how
+/* Of the classes that labels name in the frames at the end, set aside or decisive, how many there are, and how
  * many do not occur in those that are fitted to. 0 where labels are not classes. */
 enum culm_status culm_merge_inputs_unseen(const struct culm_merge_inputs *inputs, size_t query,
                                           int32_t *ret_classes, int32_t *ret_unseen,

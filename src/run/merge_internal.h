@@ -110,9 +110,15 @@ enum culm_status merging_recall(void *ctx, void **ret_data, size_t *ret_len,
  * how many things are right there. */
 const char *merging_nothing(const struct culm_merge_frames *frames, int64_t wanted);
 
-/* Measures all queries on the frames that were held out, reverts those that miss their targets,
- * ships the result and reports it. */
+/* Measures all queries on the frames that were held out, lets those that miss their targets give up
+ * layers, or all of them, ships the result and reports it. */
 enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error);
+
+/* merge_give_up.c */
+
+/* Lets a model that misses a target on the frames that were held out share fewer layers, judged on
+ * frames that were set aside for this; in the end it may share none. */
+enum culm_status merging_give_up(struct culm_merging *m, int32_t model, struct culm_error *error);
 
 /* merge_classes.c */
 

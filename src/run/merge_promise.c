@@ -101,45 +101,117 @@ static bool is_original(const struct culm_merge_model *model, bool reordered) {
     return has_numbers(model, model->original) || (reordered && has_numbers(model, model->aligned));
 }
 
-/* Gives models that miss a target on held-out frames their own weights back, except with `max`. */
+/* How a query does on the frames that were held out. */
+struct stands {
+    int64_t wanted; /* how many things are right there */
+    bool nothing;   /* its original's accuracy says nothing */
+    bool ok;
+};
+
+static void judge(const struct culm_merging *m, size_t q, const struct culm_merging_measured *to,
+                  struct stands *ret) {
+    ret->wanted = culm_accuracy_wanted(m->judge[q].accuracy);
+    ret->nothing = ret->wanted == 0 || to->original[q] <= 0;
+    ret->ok = !ret->nothing && to->merged[q] >= m->workload.queries[q].target * to->original[q];
+}
+
+static bool gave_up(const struct culm_merging *m, const bool *gives, size_t q) {
+    return gives[m->in.model_of[q]];
+}
+
+/* Lets the model of a query that misses its target share fewer layers. *ret_ok: whether all of its
+ * queries meet their targets then. */
+static enum culm_status share_less(struct culm_merging *m, size_t missed, struct stands *stands,
+                                   struct culm_merging_measured *to, bool *ret_ok,
+                                   struct culm_error *error) {
+    const int32_t k = m->in.model_of[missed];
+    const double was = to->merged[missed];
+    enum culm_status status = merging_give_up(m, k, error);
+    *ret_ok = status == CULM_OK && culm_share_any(&m->share, k);
+    for (size_t q = 0; q < m->workload.query_count && *ret_ok; q++) {
+        if (m->in.model_of[q] != k) {
+            continue;
+        }
+        status = measure(m, q, to, false, error);
+        judge(m, q, to, &stands[q]);
+        *ret_ok = status == CULM_OK && stands[q].ok;
+    }
+    if (*ret_ok) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "query '%s': %.4f of %.4f on frames that merging has not seen, so it gives up "
+                 "some of the layers that it shared; with the others it keeps %.4f",
+                 m->workload.queries[missed].name, was, to->original[missed], to->merged[missed]);
+        merging_warn(m, text);
+    }
+    return status;
+}
+
+/* A query that misses its target, and no fewer layers help: its model goes back to its own
+ * weights. */
+static void leave(struct culm_merging *m, size_t q, const struct stands *stands, double was,
+                  double original) {
+    const bool own = is_original(m->models[m->in.model_of[q]], stands->nothing);
+    const char *then = own ? "it ships with its own weights" : "it ships unmerged";
+    const char *name = m->workload.queries[q].name;
+    char text[256];
+    if (stands->nothing) {
+        snprintf(text, sizeof text, "query '%s': %s in the frames that merging has not seen, so %s",
+                 name,
+                 merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD], stands->wanted),
+                 then);
+    } else {
+        snprintf(text, sizeof text,
+                 "query '%s': %.4f of %.4f on frames that merging has not seen, so %s", name, was,
+                 original, then);
+    }
+    merging_warn(m, text);
+    if (!own) {
+        culm_share_leave(&m->share, m->in.model_of[q]);
+    }
+}
+
+/* Lets models that miss a target on held-out frames give up layers, or all of them, except with
+ * `max`. gives[models], false at first: those that have tried to. */
+static enum culm_status settle(struct culm_merging *m, struct stands *stands, bool *gives,
+                               struct culm_merging_measured *to, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        const int32_t k = m->in.model_of[q];
+        const double was = to->merged[q];
+        const bool shares = culm_share_any(&m->share, k);
+        bool ok = stands[q].ok || (stands[q].nothing && !shares);
+        if (!ok && !stands[q].nothing && shares && !gave_up(m, gives, q) &&
+            m->workload.merge.method == CULM_MERGE_CULM && !is_original(m->models[k], true)) {
+            gives[k] = true;
+            status = share_less(m, q, stands, to, &ok, error);
+        }
+        if (!ok && status == CULM_OK && m->workload.merge.method != CULM_MERGE_MAX) {
+            leave(m, q, &stands[q], was, to->original[q]);
+        }
+    }
+    return status;
+}
+
+/* Every query ends with an accuracy that it has been measured to have. */
 static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging_measured *to,
                                      struct culm_error *error) {
-    enum culm_status status = CULM_OK;
+    struct stands *stands = calloc(m->workload.query_count + 1, sizeof *stands);
+    bool *gives = calloc((size_t)m->in.models + 1, sizeof *gives);
+    enum culm_status status = stands && gives ? CULM_OK : merging_no_memory(error);
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         status = measure(m, q, to, true, error);
         if (status == CULM_OK && is_detector(m, q)) {
             status = merging_tally_take(&m->judge[q], &to->was[q], error);
         }
         status = status ? status : measure(m, q, to, false, error);
-    }
-    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
-        const struct culm_query_config *config = &m->workload.queries[q];
-        const struct culm_accuracy *accuracy = m->judge[q].accuracy;
-        bool nothing = culm_accuracy_wanted(accuracy) == 0 || to->original[q] <= 0;
-        bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
-        if (!ok && (!nothing || culm_share_any(&m->share, m->in.model_of[q])) &&
-            m->workload.merge.method != CULM_MERGE_MAX) {
-            const bool own = is_original(m->models[m->in.model_of[q]], nothing);
-            const char *then = own ? "it ships with its own weights" : "it ships unmerged";
-            char text[256];
-            if (nothing) {
-                snprintf(text, sizeof text,
-                         "query '%s': %s in the frames that merging has not seen, so %s",
-                         config->name,
-                         merging_nothing(&m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD],
-                                         culm_accuracy_wanted(accuracy)),
-                         then);
-            } else {
-                snprintf(text, sizeof text,
-                         "query '%s': %.4f of %.4f on frames that merging has not seen, so %s",
-                         config->name, to->merged[q], to->original[q], then);
-            }
-            merging_warn(m, text);
-            if (!own) {
-                culm_share_leave(&m->share, m->in.model_of[q]);
-            }
+        if (status == CULM_OK) {
+            judge(m, q, to, &stands[q]);
         }
     }
+    status = status ? status : settle(m, stands, gives, to, error);
+    free(stands);
+    free(gives);
     for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
         if (!culm_share_any(&m->share, k)) {
             culm_merge_model_revert(m->models[k]);

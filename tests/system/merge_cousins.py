@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Models that come from one base and have drifted apart: what they give up if what they share turns out to be too much.
+
+usage: merge_cousins.py CULM [CASE...]
+"""
+import json
+import math
+import random
+import struct
+
+from harness import Cases, check, equal
+from vision_harness import model
+
+cases = Cases(job="edge")
+
+
+def shapes(width=4, classes=4):
+    """Of the parameters of a ResNet with two blocks."""
+    found = {"conv1.weight": [width, 3, 3, 3]}
+
+    def norm(name, channels):
+        found.update({f"{name}.{part}": [channels] for part in ("weight", "bias", "running_mean", "running_var")})
+
+    norm("bn1", width)
+    for name, before, after in ("layer1.0", width, width), ("layer2.0", width, 2 * width):
+        found[f"{name}.conv1.weight"] = [after, before, 3, 3]
+        norm(f"{name}.bn1", after)
+        found[f"{name}.conv2.weight"] = [after, after, 3, 3]
+        norm(f"{name}.bn2", after)
+        if before != after:
+            found[f"{name}.downsample.0.weight"] = [after, before, 1, 1]
+            norm(f"{name}.downsample.1", after)
+    return {**found, "fc.weight": [classes, 2 * width], "fc.bias": [classes]}
+
+
+def numbers(seed):
+    draw = random.Random(seed)
+
+    def of(name, shape):
+        if len(shape) > 1:
+            return [draw.gauss(0, math.sqrt(2 * shape[0] / math.prod(shape))) for _ in range(math.prod(shape))]
+        if name.endswith("running_var"):
+            return [1.0] * shape[0]
+        return [float(name.endswith("weight")) + draw.gauss(0, 0.1) for _ in range(shape[0])]
+
+    return {name: of(name, shape) for name, shape in shapes().items()}
+
+
+def drifted(weights, apart, seed):
+    """The same with noise on the weights of each layer, in proportion to them."""
+    draw = random.Random(seed)
+    moved = {}
+    for name, values in weights.items():
+        size = apart * math.sqrt(sum(value * value for value in values) / len(values)) if len(shapes()[name]) > 1 else 0
+        moved[name] = [value + draw.gauss(0, size) if size else value for value in values]
+    return moved
+
+
+def written(path, weights):
+    header, at = {}, 0
+    for name, values in weights.items():
+        header[name] = {"dtype": "F32", "shape": shapes()[name], "data_offsets": [at, at + 4 * len(values)]}
+        at += 4 * len(values)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for values in weights.values():
+            file.write(struct.pack(f"<{len(values)}f", *values))
+
+
+def pictures(path, count, dull):
+    """Blobs that are brighter or darker to one side; of the first `dull` all are bright and plain."""
+    draw = random.Random(7)
+    pixels = bytearray()
+    for i in range(count):
+        level, slope, noise = draw.randrange(256), draw.randrange(-24, 25), 1
+        if i < dull:
+            level, slope, noise = 200 + level // 16, slope // 8, 4
+        for y in range(8):
+            for x in range(8):
+                for channel in range(3):
+                    pixels.append(max(0, min(255, level + slope * (x if channel else y) + draw.randrange(-40, 41) // noise)))
+    with open(path, "wb") as file:
+        file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, count, 8, 8, 3) + bytes(pixels))
+
+
+def cousins(bench, seed, apart, count, dull=0, **merge):
+    """A workload of a model and one that has drifted away from it."""
+    pictures(bench.path("images"), count, dull)
+    base = numbers(seed)
+    for name, weights in ("a", base), ("b", drifted(base, apart, ord("b"))):
+        written(bench.path(f"{name}.safetensors"), weights)
+        config = model(1, [1, 1])
+        config["model"]["init"] = bench.path(f"{name}.safetensors")
+        bench.config(config, f"{name}.yaml")
+    queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.95} for name in "ab"]
+    return bench.config({"feeds": {"camera": {"file": "images"}}, "queries": queries, "merge": merge}, "w.yaml")
+
+
+def merged(bench, path):
+    ended = bench.run("merge", path, "--out", bench.path("package"), "--json")
+    equal(ended.code, 0, f"exit code; {ended.err!r}")
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def some_are_given_up(bench):
+    """What merging sees is dull, so that all passes; at the end of the feed, that misses its target. Some layers go, not all."""
+    events = merged(bench, cousins(bench, 3, 0.4, 300, dull=210, steps=0))
+    shipped = [event for event in events if event["event"] == "merged"][-1]["saved_bytes"]
+    done = events[-1]
+    saved = done["bytes"] - done["distinct_bytes"]
+    check(0.1 * done["bytes"] < saved < shipped, f"{saved} of {done['bytes']} bytes saved in the end, and {shipped} before")
+    told = [event["message"] for event in events if event["event"] == "warning"]
+    check(len(told) == 1 and "query 'b'" in told[0] and "so it gives up some of the layers" in told[0], f"warnings: {told}")
+    for query in done["queries"]:
+        check(query["merged"] >= query["target"] * query["original"], f"misses its target: {query}")
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
+    equal((shown["total_bytes"], shown["distinct_bytes"]), (done["bytes"], done["distinct_bytes"]), "bytes, counted again")
+
+
+cases.add("a miss in the end costs some layers, not all", some_are_given_up)
+
+if __name__ == "__main__":
+    cases.run()
