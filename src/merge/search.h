@@ -8,8 +8,9 @@
  * `culm`, for each group of models that belong together (search_groups.h), on aligned channels
  * (align.h):
  *   1. One model keeps its weights, and the others build on its layers (search_adopt.c), first
- *      without training, then with it (search_alone.h). If none can build on the model chosen
- *      first, others are tried in its place.
+ *      without training, then with it (search_alone.h). One that cannot shares as many layers as
+ *      need no training (search_some.h). If none can build on the model chosen first, others are
+ *      tried in its place.
  *   2. If that leaves more than 3 % of what the group could save: all layers are shared jointly,
  *      fitted by least squares (fit.h). If that loses too much, only the layers that lose least
  *      for the bytes they save, as many as meet the targets. Then everything is trained, block by

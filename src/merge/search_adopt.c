@@ -10,7 +10,8 @@
  * before it, together with the batch norms behind them, so that it computes what they compute;
  * residual branches that they lack are silenced. What is its own, above all its heads, is solved
  * for (fit.h): from what it reads now to what its original puts out. If that misses its targets,
- * the model is trained on its own (search_alone.h). Models that could not build on the first do the
+ * the model shares as many layers as need no training (search_some.h), and is later trained on its
+ * own (search_alone.h); what misses its targets goes back to these layers. Models that could not build on the first do the
  * same among themselves.
  *
  * So no model waits for another, and none loses accuracy by those that come later.
@@ -18,6 +19,7 @@
 #include "merge/residual.h"
 #include "merge/search_alone.h"
 #include "merge/search_parts.h"
+#include "merge/search_some.h"
 #include "merge/search_walks.h"
 
 #include "graph/ops.h"
@@ -27,6 +29,7 @@
 #include <string.h>
 
 #define FIRSTS 4         /* models of a group that are tried as the first, at most */
+#define TRIES 6          /* at how many layers a model can share without training */
 #define OTHERS_PART 0.25 /* of the time left to the group, for all but the first of these */
 
 struct adopting {
@@ -35,6 +38,7 @@ struct adopting {
     int32_t *rank;
     struct search_state *shipped;
     double *kept; /* untrained: sum of the bytes taken over times the share of the target met */
+    bool some;    /* whether a model that misses its targets is to share only some layers */
     int32_t model;
     bool *held, *frozen; /* [parameters]: taken over; must not move in training */
 };
@@ -230,7 +234,7 @@ static void align_back(struct culm_merge_model *model) {
 }
 
 /* Gives a model its own weights back; it shares nothing. */
-static void decline(struct adopting *a, int32_t model) {
+static void leave(struct adopting *a, int32_t model) {
     for (int32_t q = 0; q < a->s->query_count; q++) {
         if (a->s->query[q].model == model) {
             a->s->query[q].now = a->s->query[q].original;
@@ -240,14 +244,110 @@ static void decline(struct adopting *a, int32_t model) {
     align_back(a->s->models[model]);
 }
 
+/* Whether the model has the weights of a layer that a settled model offers. */
+static bool has_offered(const struct adopting *a, int32_t model, int32_t l) {
+    const int32_t i = a->s->share->of[model][l];
+    const struct culm_member *from = i >= 0 ? holder(a, i) : NULL;
+    if (!from) {
+        return false;
+    }
+    const struct culm_merge_model *own = a->s->models[model], *other = a->s->models[from->model];
+    const struct culm_vision_layer *x = &own->layers.layer[l];
+    const struct culm_vision_layer *y = &other->layers.layer[from->layer];
+    return !memcmp(own->value[x->weight], other->value[y->weight],
+                   4 * (size_t)culm_merge_param_elements(own, x->weight)) &&
+           (x->bias < 0 || !memcmp(own->value[x->bias], other->value[y->bias],
+                                   4 * (size_t)culm_merge_param_elements(own, x->bias)));
+}
+
+/* Goes back to the layers that a model which is not settled shared when the group last shipped, if
+ * the models that are settled now offer all of them; else it shares nothing. */
+static enum culm_status fall_back(struct adopting *a, int32_t model, struct culm_error *error) {
+    const struct culm_merge_model *own = a->s->models[model];
+    struct culm_share *share = a->s->share;
+    bool *shared = calloc((size_t)own->layers.count + 1, sizeof *shared), all = true;
+    char *text = culm_share_text(share);
+    leave(a, model);
+    if (!shared || !text) {
+        free(shared);
+        free(text);
+        return search_no_memory(error);
+    }
+    culm_share_put(share, a->shipped->share);
+    const bool any = search_shares(a->s, model);
+    for (int32_t l = 0; l < own->layers.count && any; l++) {
+        shared[l] = culm_share_of(share, model, l) >= 0;
+    }
+    culm_share_put(share, text);
+    culm_share_leave(share, model);
+    if (any) {
+        culm_merge_model_restore(a->s->models[model], a->shipped->saved[model]);
+    }
+    for (int32_t l = 0; l < own->layers.count && any; l++) {
+        all = all && (!shared[l] || has_offered(a, model, l));
+    }
+    if (any && !all) {
+        leave(a, model);
+    }
+    for (int32_t l = 0; l < own->layers.count && any && all; l++) {
+        if (shared[l]) {
+            culm_share_enter(share, (struct culm_member){model, l});
+        }
+    }
+    for (int32_t q = 0; q < a->s->query_count && any && all; q++) {
+        struct culm_search_query *query = &a->s->query[q];
+        query->now = query->model == model ? a->shipped->now[q] : query->now;
+    }
+    free(shared);
+    free(text);
+    return CULM_OK;
+}
+
+/* --- some of the layers --- */
+
+static enum culm_status found_some(void *ctx, struct culm_error *error) {
+    const struct adopting *a = ctx;
+    return search_offer(a->s, a->shipped, error);
+}
+
+/* The model takes over as many layers as it can without training, and stays what it is. */
+static enum culm_status share_some(struct adopting *a, struct culm_error *error) {
+    struct culm_merge_model *own = a->s->models[a->model];
+    bool *may = calloc((size_t)own->layers.count + 1, sizeof *may), any = false;
+    int64_t bytes;
+    if (!may) {
+        return search_no_memory(error);
+    }
+    leave(a, a->model);
+    memset(a->held, 0, (size_t)own->param_count);
+    for (int32_t l = 0; l < own->layers.count; l++) {
+        const int32_t i = a->s->share->of[a->model][l];
+        const struct culm_member *from = i >= 0 && !makes_output(own, l) ? holder(a, i) : NULL;
+        if (from) {
+            const struct culm_merge_model *other = a->s->models[from->model];
+            const struct culm_vision_layer *like = &other->layers.layer[from->layer];
+            culm_share_enter(a->s->share, (struct culm_member){a->model, l});
+            take(a, own->layers.layer[l].weight, other, like->weight);
+            take(a, own->layers.layer[l].bias, other, like->bias);
+            any = may[l] = true;
+        }
+    }
+    const struct search_some some = {
+        .model = a->model, .may = may, .tries = TRIES, .found = found_some, .ctx = a};
+    const enum culm_status status = any ? search_some(a->s, &some, &bytes, error) : CULM_OK;
+    free(may);
+    return status;
+}
+
 static enum culm_status try_model(struct adopting *a, bool trains, struct culm_error *error) {
     struct culm_search *s = a->s;
+    leave(a, a->model);
     enum culm_status status = build_on(a, error);
     if (status != CULM_OK) {
         return status;
     }
     if (!search_shares(s, a->model)) { /* no settled model has anything in common with it */
-        decline(a, a->model);
+        leave(a, a->model);
         settle(a, a->model);
         return CULM_OK;
     }
@@ -263,8 +363,10 @@ static enum culm_status try_model(struct adopting *a, bool trains, struct culm_e
         settle(a, a->model);
         return search_offer(s, a->shipped, error);
     }
-    decline(a, a->model);
-    return status;
+    if (status != CULM_OK) {
+        return status;
+    }
+    return a->some ? share_some(a, error) : fall_back(a, a->model, error);
 }
 
 static enum culm_status one_model(const struct adopting *from, int32_t model, bool trains,
@@ -282,12 +384,14 @@ static enum culm_status one_model(const struct adopting *from, int32_t model, bo
 }
 
 /* Restores what the group shipped, or the originals, and offers the layers of settled models.
- * `again`: only of those that share something, so that the others can share among themselves. */
-static void begin(struct adopting *a, bool again) {
+ * `again`: only of those that share with one another, so that the others can share among
+ * themselves. */
+static enum culm_status begin(struct adopting *a, bool again, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
     search_restore(a->s, a->shipped);
     for (int32_t k = 0; k < a->s->count; k++) {
-        if (a->own[k] && !search_shares(a->s, k)) {
-            decline(a, k);
+        if (a->own[k] && (!a->rank[k] || !search_shares(a->s, k))) {
+            leave(a, k);
         }
     }
     for (int32_t rank = 1; rank <= a->s->count; rank++) {
@@ -297,6 +401,10 @@ static void begin(struct adopting *a, bool again) {
             }
         }
     }
+    for (int32_t k = 0; k < a->s->count && status == CULM_OK; k++) {
+        status = a->own[k] && !a->rank[k] ? fall_back(a, k, error) : CULM_OK;
+    }
+    return status;
 }
 
 /* --- who else could be first --- */
@@ -304,6 +412,7 @@ static void begin(struct adopting *a, bool again) {
 /* Tries the other models of the group, untrained, on top of `first`. Sets *a->kept. */
 static enum culm_status follow(struct adopting *a, int32_t first, struct culm_error *error) {
     enum culm_status status = CULM_OK;
+    leave(a, first);
     settle(a, first);
     *a->kept = 0;
     for (int32_t k = next_of(a, false, -1); k >= 0 && status == CULM_OK && !search_late(a->s);
@@ -317,6 +426,15 @@ static void forget_ranks(const struct adopting *a) {
     for (int32_t k = 0; k < a->s->count; k++) {
         a->rank[k] = a->own[k] ? 0 : a->rank[k];
     }
+}
+
+/* Whether any model builds on another; those that share only some of the layers are not settled. */
+static bool any_builds(const struct adopting *a) {
+    int32_t settled = 0;
+    for (int32_t k = 0; k < a->s->count; k++) {
+        settled += a->own[k] && a->rank[k] && search_shares(a->s, k);
+    }
+    return settled > 1;
 }
 
 /* Whether checks are reliable enough to compare models as the first. */
@@ -342,13 +460,13 @@ static enum culm_status choose_first(struct adopting *a, int32_t first, struct c
         memcpy(best, a->rank, bytes);
         forget_ranks(a);
     }
-    for (int32_t k = next_of(a, false, first); status == CULM_OK && k >= 0 && tried < FIRSTS &&
-                                               a->shipped->bytes == 0 && !search_late(a->s);
+    for (int32_t k = next_of(a, false, first);
+         status == CULM_OK && k >= 0 && tried < FIRSTS && !any_builds(a) && !search_late(a->s);
          tried++) {
-        begin(a, false);
-        status = follow(a, k, error);
+        status = begin(a, false, error);
+        status = status ? status : follow(a, k, error);
         const bool whole = !search_late(a->s);
-        if (status == CULM_OK && (a->shipped->bytes > 0 || (whole && *a->kept > most))) {
+        if (status == CULM_OK && (any_builds(a) || (whole && *a->kept > most))) {
             memcpy(best, a->rank, bytes);
             most = *a->kept;
         }
@@ -368,15 +486,16 @@ enum culm_status search_adopt(struct culm_search *s, int32_t *rank, bool trains,
     double kept = 0;
     struct adopting a = {
         .s = s, .own = shipped->own, .rank = rank, .shipped = shipped, .kept = &kept};
-    enum culm_status status = CULM_OK;
-    begin(&a, false);
+    enum culm_status status = begin(&a, false, error);
     int32_t k = next_of(&a, trains, -1);
-    if (k < 0 || search_late(s)) {
-        return CULM_OK;
+    if (status != CULM_OK || k < 0 || search_late(s)) {
+        return status;
     }
     if (!trains) {
+        a.some = true;
         status = follow(&a, k, error);
-        const bool others = shipped->bytes == 0 && is_well_checked(&a);
+        a.some = false;
+        const bool others = !any_builds(&a) && is_well_checked(&a);
         return status == CULM_OK && others ? choose_first(&a, k, error) : status;
     }
     for (; k >= 0 && status == CULM_OK && !search_late(s); k = next_of(&a, trains, k)) {
@@ -390,12 +509,12 @@ enum culm_status search_adopt_again(struct culm_search *s, int32_t *rank,
     double kept = 0;
     struct adopting a = {
         .s = s, .own = shipped->own, .rank = rank, .shipped = shipped, .kept = &kept};
-    enum culm_status status = CULM_OK;
-    begin(&a, true);
+    enum culm_status status = begin(&a, true, error);
     const int32_t first = next_of(&a, false, -1);
-    if (first < 0) {
-        return CULM_OK;
+    if (status != CULM_OK || first < 0) {
+        return status;
     }
+    leave(&a, first);
     settle(&a, first);
     for (int trains = 0; trains <= (s->config->steps > 0); trains++) {
         for (int32_t k = next_of(&a, trains, -1); k >= 0 && status == CULM_OK && !search_late(s);

@@ -18,6 +18,7 @@ void search_state_release(struct search_state *state, int32_t count) {
     }
     free(state->saved);
     free(state->share);
+    free(state->now);
     *state = (struct search_state){.own = state->own, .whole = state->whole};
 }
 
@@ -27,7 +28,11 @@ enum culm_status search_save(const struct culm_search *s, struct search_state *s
     state->saved = calloc((size_t)s->count + 1, sizeof *state->saved);
     state->share = culm_share_text(s->share);
     state->bytes = culm_share_saved(s->share);
-    bool ok = state->saved && state->share;
+    state->now = calloc((size_t)s->query_count + 1, sizeof *state->now);
+    bool ok = state->saved && state->share && state->now;
+    for (int32_t q = 0; q < s->query_count && ok; q++) {
+        state->now[q] = s->query[q].now;
+    }
     for (int32_t k = 0; k < s->count && ok; k++) {
         if (!state->own || state->own[k]) {
             state->saved[k] = culm_merge_model_save(s->models[k]);

@@ -12,6 +12,7 @@
 struct search_state {
     float **saved; /* [models]; NULL for models of other groups */
     char *share;
+    double *now;                /* [queries]: accuracy at their last checks */
     int64_t bytes;              /* what it saves */
     double least;               /* the smallest ratio (search_ratio) when it shipped */
     const bool *own;            /* [models]: those of the group; NULL: all */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Models that come from one base and have drifted apart: what they give up if what they share turns out to be too much.
+"""Models that come from one base and have drifted apart: what they share before any training, and what they give up if it turns out to
+be too much.
 
 usage: merge_cousins.py CULM [CASE...]
 """
@@ -101,6 +102,23 @@ def merged(bench, path):
     ended = bench.run("merge", path, "--out", bench.path("package"), "--json")
     equal(ended.code, 0, f"exit code; {ended.err!r}")
     return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def before_training(bench):
+    """All that the two have in common is too much without training; most of it is not, and ships before the first step."""
+    events = merged(bench, cousins(bench, 3, 0.3, 400, steps=200))
+    kinds = [event["event"] for event in events]
+    check("step" in kinds, "nothing was trained")
+    first = [event for event in events[:kinds.index("step")] if event["event"] == "merged"]
+    check(first, "nothing shipped before training")
+    done = events[-1]
+    check(2 * first[-1]["saved_bytes"] >= done["possible_bytes"], f"{first[-1]['saved_bytes']} bytes of {done['possible_bytes']} before training")
+    check(done["bytes"] - done["distinct_bytes"] >= first[-1]["saved_bytes"], "less is saved in the end")
+    for query in done["queries"]:
+        check(query["merged"] >= query["target"] * query["original"], f"misses its target: {query}")
+
+
+cases.add("cousins share layers before any training", before_training)
 
 
 def some_are_given_up(bench):
