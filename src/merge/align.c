@@ -419,6 +419,7 @@ struct aligning {
     const struct culm_fit_frames *frames;
     struct culm_device *device;
     struct trail **trail; /* [models][layers] */
+    int32_t *place;       /* [models]: in the order in which they are aligned */
     int64_t moved;
     struct culm_error *error;
 };
@@ -428,10 +429,8 @@ static const struct culm_member *earlier(const struct aligning *al, int32_t mode
     int32_t i = al->share->of[model][layer];
     for (int32_t m = 0; i >= 0 && m < al->share->match.instance[i].count; m++) {
         const struct culm_member *member = &al->share->match.instance[i].member[m];
-        if (member->model >= model) {
-            return NULL;
-        }
-        if (al->frames[member->model].image == al->frames[model].image) {
+        if (al->place[member->model] < al->place[model] &&
+            al->frames[member->model].image == al->frames[model].image) {
             return member;
         }
     }
@@ -501,7 +500,8 @@ static enum culm_status align_model(struct aligning *al, int32_t k) {
     struct culm_merge_model *model = al->models[k];
     struct ties ties = {0};
     enum culm_status status = find_ties(model->graph, &ties, al->error);
-    for (int32_t v = 0; v < model->graph->value_count && status == CULM_OK && k > 0; v++) {
+    for (int32_t v = 0; v < model->graph->value_count && status == CULM_OK && al->place[k] > 0;
+         v++) {
         const bool group = ties.segment[ties.first[v]].group == v && ties.up[v] == v;
         if (group && !ties.blocked[v] && model->graph->value[v].shape.rank > 1) {
             status = align_group(al, k, &ties, v);
@@ -522,6 +522,19 @@ static enum culm_status walk_model(struct aligning *al, int32_t k) {
                         : no_memory(al->error);
 }
 
+/* Fixed models first, each kind as given. */
+static void put_in_order(struct aligning *al, int32_t *order) {
+    int32_t next = 0;
+    for (int fixed = 1; fixed >= 0; fixed--) {
+        for (int32_t k = 0; k < al->count; k++) {
+            if (al->models[k]->fixed == fixed) {
+                al->place[k] = next;
+                order[next++] = k;
+            }
+        }
+    }
+}
+
 enum culm_status culm_align(struct culm_merge_model *const *models, int32_t count,
                             const struct culm_share *share, const struct culm_fit_frames *frames,
                             struct culm_device *device, int64_t *ret_moved,
@@ -533,8 +546,18 @@ enum culm_status culm_align(struct culm_merge_model *const *models, int32_t coun
                           .device = device,
                           .trail = calloc((size_t)count + 1, sizeof *al.trail),
                           .error = error};
-    enum culm_status status = al.trail ? CULM_OK : no_memory(error);
-    for (int32_t k = 0; k < count && status == CULM_OK; k++) {
+    int32_t *order = calloc((size_t)count + 1, sizeof *order);
+    al.place = calloc((size_t)count + 1, sizeof *al.place);
+    enum culm_status status = al.trail && al.place && order ? CULM_OK : no_memory(error);
+    if (status == CULM_OK) {
+        put_in_order(&al, order);
+    }
+    for (int32_t i = 0; i < count && status == CULM_OK; i++) {
+        const int32_t k = order[i];
+        if (models[k]->fixed) {
+            status = walk_model(&al, k);
+            continue;
+        }
         for (int32_t p = 0; p < models[k]->param_count; p++) {
             memcpy(models[k]->aligned[p], models[k]->original[p],
                    4 * (size_t)culm_merge_param_elements(models[k], p));
@@ -550,6 +573,8 @@ enum culm_status culm_align(struct culm_merge_model *const *models, int32_t coun
         free(al.trail[k]);
     }
     free(al.trail);
+    free(al.place);
+    free(order);
     if (ret_moved) {
         *ret_moved = al.moved;
     }

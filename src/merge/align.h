@@ -11,6 +11,8 @@
  * and whatever reads the whole follows. Channels that are sliced or reshaped, and those of inputs
  * and outputs, are never moved.
  *
+ * Models that are `fixed` come first, and nothing of them moves.
+ *
  * Thread: the device's.
  */
 #ifndef CULM_MERGE_ALIGN_H
@@ -18,7 +20,7 @@
 
 #include "merge/fit.h"
 
-/* Fills in `aligned` of all models: their originals with the channels permuted. Two models are
+/* Fills in `aligned` of all models that are not fixed: their originals with the channels permuted. Two models are
  * compared if they have the same frames (the same address) and a common instance in `share`,
  * whether or not it is shared now. *ret_moved (may be NULL): the number of channels that moved.
  * CULM_ERR_MEMORY. */

@@ -22,6 +22,9 @@ struct culm_merge_model {
      * `original` until culm_align has run. */
     float **aligned;
     float **value; /* [param_count][elements]: the current values */
+    /* `aligned` is what an earlier search has made of the model: its channels stay, and those of
+     * other models follow. */
+    bool fixed;
 };
 
 /* `look` fills in graph and layers only, without reading weights; `init` fills in everything. The

@@ -5,6 +5,7 @@
 #include "merge/search_gemel.h"
 #include "merge/search_groups.h"
 #include "merge/search_parts.h"
+#include "merge/search_seed.h"
 #include "merge/search_ties.h"
 #include "merge/search_walks.h"
 
@@ -202,7 +203,20 @@ static enum culm_status adopt_trained(struct culm_search *s, int32_t *rank,
 static enum culm_status jointly(struct culm_search *s, int32_t *rank, struct search_state *state,
                                 struct culm_error *error) {
     (void)rank;
+    for (int32_t k = 0; k < s->count; k++) {
+        if (s->may[k] && s->models[k]->fixed) { /* what is kept would begin again */
+            return CULM_OK;
+        }
+    }
     return share_jointly(s, state, error);
+}
+
+/* What a group could still save. Ties of models that are kept may hide what those that are new could
+ * take over. */
+static int64_t could_save(const struct grouped *g, int32_t group) {
+    const int64_t left = g->groups.bytes[group] - g->state[group].bytes;
+    const int64_t open = g->s->seed ? search_seed_open(g->s, &g->groups, group, g->rank) : 0;
+    return left > open ? left : open;
 }
 
 /* Runs a stage for every group that still misses more than a little of what it could save. The time
@@ -214,10 +228,10 @@ static enum culm_status for_each_group(const struct grouped *g, stage_fn *stage,
     enum culm_status status = CULM_OK;
     int64_t left = 0;
     for (int32_t i = 0; i < g->groups.count; i++) {
-        left += g->groups.bytes[i] - g->state[i].bytes;
+        left += could_save(g, i);
     }
     for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
-        const int64_t own = g->groups.bytes[i] - g->state[i].bytes;
+        const int64_t own = could_save(g, i);
         const double spent = s->ops->spent(s->ctx);
         s->until = left > 0 ? spent + (1 - spent) * (double)own / (double)left : 1;
         left -= own;
@@ -240,17 +254,26 @@ static enum culm_status tie_idle(const struct grouped *g, struct culm_error *err
     return status;
 }
 
+/* Puts in what the search goes on from, in the group's state or, -1, in the whole. */
+static void put_seed(const struct grouped *g, int32_t group) {
+    if (g->s->seed) {
+        search_seed_put(g->s, &g->groups, group);
+    }
+}
+
 static enum culm_status begin_groups(struct grouped *g, struct search_state *shipped,
                                      struct culm_error *error) {
     struct culm_search *s = g->s;
     const size_t models = (size_t)s->count + 1;
-    enum culm_status status = search_groups_find(s, &g->groups, error);
+    enum culm_status status = s->seed ? search_seed_check(s, error) : CULM_OK;
+    status = status ? status : search_groups_find(s, &g->groups, error);
     g->state = calloc((size_t)g->groups.count + 1, sizeof *g->state);
     g->own = calloc(((size_t)g->groups.count + 1) * models, sizeof *g->own);
     g->rank = calloc(models, sizeof *g->rank);
     if (status != CULM_OK || !g->state || !g->own || !g->rank) {
         return status ? status : search_no_memory(error);
     }
+    put_seed(g, -1);
     status = search_save(s, shipped, error); /* the groups have changed the instances */
     for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
         bool *own = g->own + (size_t)i * models;
@@ -258,7 +281,13 @@ static enum culm_status begin_groups(struct grouped *g, struct search_state *shi
             own[k] = g->groups.of[k] == i;
         }
         g->state[i] = (struct search_state){.own = own, .whole = shipped};
+        put_seed(g, i);
         status = search_save(s, &g->state[i], error);
+    }
+    if (status == CULM_OK && s->seed) {
+        search_seed_rank(s, &g->groups, g->rank);
+        search_restore(s, shipped);
+        status = s->seed->ship ? search_ship(s, shipped, error) : CULM_OK;
     }
     return status;
 }

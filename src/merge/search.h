@@ -69,6 +69,8 @@ struct culm_search_ops {
                                struct culm_error *error);
 };
 
+struct culm_search_seed;
+
 struct culm_search {
     struct culm_merge_model **models;
     int32_t count;
@@ -81,6 +83,8 @@ struct culm_search {
     struct culm_device *device;
     const struct culm_search_ops *ops;
     void *ctx;
+    /* What `culm` goes on from (search_seed.h); NULL: the originals. Borrowed, and changed. */
+    struct culm_search_seed *seed;
     int32_t round; /* the last that shipped; 0: none */
     int32_t tried; /* attempts since then */
     double until;  /* share of the time after which no attempt begins; 0: all of it */

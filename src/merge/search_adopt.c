@@ -481,6 +481,15 @@ static enum culm_status choose_first(struct adopting *a, int32_t first, struct c
     return status;
 }
 
+/* Whether there is something to build on, as where a search goes on from an earlier one. */
+static bool any_settled(const struct adopting *a) {
+    bool any = false;
+    for (int32_t k = 0; k < a->s->count; k++) {
+        any = any || (a->own[k] && a->rank[k] > 0);
+    }
+    return any;
+}
+
 enum culm_status search_adopt(struct culm_search *s, int32_t *rank, bool trains,
                               struct search_state *shipped, struct culm_error *error) {
     double kept = 0;
@@ -491,7 +500,7 @@ enum culm_status search_adopt(struct culm_search *s, int32_t *rank, bool trains,
     if (status != CULM_OK || k < 0 || search_late(s)) {
         return status;
     }
-    if (!trains) {
+    if (!trains && !any_settled(&a)) {
         a.some = true;
         status = follow(&a, k, error);
         a.some = false;

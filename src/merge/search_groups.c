@@ -2,6 +2,7 @@
 #include "merge/search_groups.h"
 
 #include "merge/search_parts.h"
+#include "merge/search_seed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,11 @@ static void count_common(const struct culm_search *s, int64_t *common) {
     }
 }
 
+void search_groups_join(int32_t *up, int32_t one, int32_t other) {
+    const int32_t a = root(up, one), b = root(up, other);
+    up[a > b ? a : b] = a > b ? b : a;
+}
+
 /* Joins models that belong together; the root of a group is its first model. */
 static void join(const struct culm_search *s, const int64_t *common, int32_t *up) {
     for (int32_t a = 0; a < s->count; a++) {
@@ -37,8 +43,7 @@ static void join(const struct culm_search *s, const int64_t *common, int32_t *up
             const int64_t x = common[a * s->count + a], y = common[b * s->count + b];
             const int64_t both = common[a * s->count + b];
             if (both > 0 && (double)both >= MOST * (double)(x < y ? x : y)) {
-                const int32_t one = root(up, a), other = root(up, b);
-                up[one > other ? one : other] = one > other ? other : one;
+                search_groups_join(up, a, b);
             }
         }
     }
@@ -91,6 +96,7 @@ enum culm_status search_groups_find(const struct culm_search *s, struct search_g
     if (status == CULM_OK) {
         count_common(s, common);
         join(s, common, groups->of);
+        search_seed_join(s, groups->of);
         for (int32_t k = 0; k < s->count; k++) {
             groups->of[k] = s->may[k] ? root(groups->of, k) : -1;
         }

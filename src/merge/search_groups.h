@@ -23,5 +23,7 @@ struct search_groups {
 enum culm_status search_groups_find(const struct culm_search *s, struct search_groups *ret_groups,
                                     struct culm_error *error);
 void search_groups_release(struct search_groups *groups);
+/* Joins the sets of two models in up[models], a union-find whose roots are the first of each. */
+void search_groups_join(int32_t *up, int32_t one, int32_t other);
 
 #endif

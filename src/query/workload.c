@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Keys with CULM_CONFIG_RESUMABLE may change on --resume: time limits, threads, everything about
- * the edge, and where frames come from, which starts new rounds. */
+ * the edge, and queries and where their frames come from, which starts new rounds. */
 
 /* --- feeds --- */
 
@@ -394,7 +394,7 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_NAMED("feeds", W, feeds, feed_count, F, name, &feed_table,
                       CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE, "where frames come from, by name"),
-    CULM_CONFIG_SECTIONS("queries", W, queries, query_count, &query_table, 0,
+    CULM_CONFIG_SECTIONS("queries", W, queries, query_count, &query_table, CULM_CONFIG_RESUMABLE,
                          "which model answers for which feed"),
     CULM_CONFIG_SECTION("merge", W, merge, &merge_table),
     CULM_CONFIG_SECTION("edge", W, edge, &edge_table),
@@ -442,17 +442,17 @@ enum culm_status culm_workload_need_feeds(const W *workload, const char *name,
     return CULM_OK;
 }
 
-bool culm_workload_same_frames(const W *a, const W *b) {
-    bool same = a->query_count == b->query_count;
-    for (size_t i = 0; i < a->query_count && same; i++) {
-        const Q *p = &a->queries[i], *q = &b->queries[i];
-        same = (p->feed_index < 0) == (q->feed_index < 0) && culm_words_same(p->labels, q->labels);
-        if (same && p->feed_index >= 0) {
-            const F *f = &a->feeds[p->feed_index], *g = &b->feeds[q->feed_index];
-            same = culm_words_same(f->file, g->file) && f->from == g->from && f->to == g->to &&
-                   f->every == g->every && f->for_s == g->for_s &&
-                   memcmp(f->crop, g->crop, sizeof f->crop) == 0;
-        }
+bool culm_workload_same_frames(const W *a, size_t p, const W *b, size_t q) {
+    const Q *one = &a->queries[p], *other = &b->queries[q];
+    if ((one->feed_index < 0) != (other->feed_index < 0) ||
+        !culm_words_same(one->labels, other->labels)) {
+        return false;
     }
-    return same;
+    if (one->feed_index < 0) {
+        return true;
+    }
+    const F *f = &a->feeds[one->feed_index], *g = &b->feeds[other->feed_index];
+    return culm_words_same(f->file, g->file) && f->from == g->from && f->to == g->to &&
+           f->every == g->every && f->for_s == g->for_s &&
+           memcmp(f->crop, g->crop, sizeof f->crop) == 0;
 }

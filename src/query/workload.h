@@ -123,9 +123,10 @@ struct culm_workload {
 };
 extern const struct culm_config_table culm_workload_table;
 
-/* Of two workloads with the same queries: whether every query has frames from the same file and the
- * same labels in both. */
-bool culm_workload_same_frames(const struct culm_workload *a, const struct culm_workload *b);
+/* Whether query number p of one workload has frames from the same file, and the same labels, as
+ * query number q of another. */
+bool culm_workload_same_frames(const struct culm_workload *a, size_t p,
+                               const struct culm_workload *b, size_t q);
 /* As culm_config_load and culm_config_parse. */
 enum culm_status culm_workload_load(const char *path, const char *const *sets, size_t set_count,
                                     struct culm_workload *ret_workload, struct culm_error *error);

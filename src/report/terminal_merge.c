@@ -24,6 +24,28 @@ static void query_line(struct culm_terminal *t, const json_t *event) {
                     culm_event_real(event, "accuracy", 0));
 }
 
+/* The words, and the names of a list; nothing if there are none. */
+static void names(struct culm_terminal *t, const json_t *event, const char *key,
+                  const char *words) {
+    json_t *list = json_object_get(event, key), *name;
+    size_t index;
+    json_array_foreach(list, index, name) {
+        culm_buf_printf(&t->out, "%s%s", index ? ", " : words, json_string_value(name));
+    }
+}
+
+static void goes_on_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "goes on from round %lld",
+                    (long long)culm_event_int(event, "round", 0));
+    names(t, event, "kept", "; keep what they share: ");
+    names(t, event, "alone", "; share nothing, and stay so: ");
+    names(t, event, "again", "; searched again: ");
+    names(t, event, "added", "; new: ");
+    names(t, event, "changed", "; with other weights: ");
+    names(t, event, "renamed", "; under a new name: ");
+    names(t, event, "gone", "; gone: ");
+}
+
 static void try_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "round %lld: trying to save %.2f MB among %zu queries, by ",
                     (long long)culm_event_int(event, "round", 0), megabytes(event, "bytes"),
@@ -86,6 +108,7 @@ static const struct culm_terminal_row rows[] = {
     {"step", .lines = on_step},
     {"start", CULM_TERMINAL_PLAIN, .line = start_line},
     {"query", CULM_TERMINAL_PLAIN, .line = query_line},
+    {"goes_on", CULM_TERMINAL_PLAIN, .line = goes_on_line},
     {"try", CULM_TERMINAL_PLAIN, .line = try_line},
     {"check", CULM_TERMINAL_PLAIN, .line = check_line},
     {"merged", CULM_TERMINAL_GREEN, .line = merged_line},

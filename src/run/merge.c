@@ -226,6 +226,7 @@ void culm_merging_free(struct culm_merging *m) {
     free(m->query);
     free(m->wanted);
     free(m->may);
+    merging_from_release(m);
     culm_share_release(&m->share);
     culm_merge_inputs_release(&m->in);
     culm_workload_release(&m->workload);
@@ -275,9 +276,11 @@ static enum culm_status go(struct culm_merging *m, struct culm_error *error) {
     }
     bool prepared = status == CULM_OK;
     status = prepared ? merging_begin(m, error) : status;
-    if (status == CULM_OK && m->after == 0) {
+    struct culm_search_seed *seed = NULL;
+    if (status == CULM_OK && m->after == 0 && !m->goes_on) {
         status = merging_begin_rounds(m, error);
     }
+    status = status ? status : merging_go_on(m, &seed, error);
     if (status == CULM_OK) {
         struct culm_search search = {.models = m->models,
                                      .count = m->in.models,
@@ -289,7 +292,8 @@ static enum culm_status go(struct culm_merging *m, struct culm_error *error) {
                                      .config = &m->workload.merge,
                                      .device = m->device,
                                      .ops = &ops,
-                                     .ctx = m};
+                                     .ctx = m,
+                                     .seed = seed};
         status = culm_search_run(&search, error);
     }
     if (status == CULM_OK && !(status = merging_finish(m, error))) {

@@ -27,65 +27,16 @@ enum culm_status merging_same_workload(struct culm_merging *m, struct culm_error
                                 "'%s' was started with %s: %s; --resume needs the same, not %s",
                                 m->options.dir, d.key, d.a, d.b);
     }
-    m->other_frames = !culm_workload_same_frames(&before, &m->workload);
+    status = status ? status : merging_compare(m, &before, error);
     culm_workload_release(&before);
     return status;
 }
 
-/* DIR/after says behind which round rounds are by the present frames; absent if these never
- * changed. */
-static enum culm_status read_after(struct culm_merging *m, struct culm_error *error) {
-    char path[CULM_PATH_MAX], *text = NULL, *end = NULL;
-    size_t len;
-    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
-    if (status == CULM_OK) {
-        status = culm_file_read(NULL, path, 64, &text, &len, error);
-    }
-    if (status == CULM_OK) {
-        m->after = strtoll(text, &end, 10);
-        if (end == text || strcmp(end, "\n") != 0 || m->after < 0 || m->after > INT32_MAX / 2) {
-            status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "'%s': not a round number; copy the package again", path);
-        }
-    }
-    free(text);
-    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
-}
-
-/* For new frames: rounds continue from the current one, and the state of the old search is
- * dropped. */
-static enum culm_status write_after(struct culm_merging *m, struct culm_error *error) {
-    char path[CULM_PATH_MAX], text[32];
-    int len = snprintf(text, sizeof text, "%" PRId64 "\n", m->after);
-    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
-    if (status == CULM_OK) {
-        status = culm_file_replace(NULL, path, text, (size_t)len, error);
-    }
+/* For other queries or frames: rounds continue from the current one, and the state of the old
+ * search is dropped. */
+static enum culm_status begin_after(struct culm_merging *m, struct culm_error *error) {
+    enum culm_status status = merging_write_after(m, error);
     return status == CULM_OK ? culm_merge_kept_forget(m->options.dir, error) : status;
-}
-
-/* A model whose file has changed is another model: its weights are not the package's originals. */
-static enum culm_status same_models(const struct culm_merging *m,
-                                    const struct culm_package_round *round,
-                                    struct culm_error *error) {
-    for (size_t q = 0; q < m->workload.query_count; q++) {
-        const struct culm_query_config *query = &m->workload.queries[q];
-        int32_t there = culm_package_query_find(round, query->name);
-        if (there < 0 || strcmp(round->query[there].identity, m->in.identity[m->in.model_of[q]])) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "query '%s': the weights of '%s' have changed since '%s' was "
-                                  "started; put them back, or choose another --out",
-                                  query->name, query->model, m->options.dir);
-        }
-        if (culm_vision_structure_differs(round->query[there].structure,
-                                          m->in.structure[m->in.model_of[q]])) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "query '%s': '%s' describes another model than when '%s' was "
-                                  "started; put it back, or choose another --out",
-                                  query->name, query->model, m->options.dir);
-        }
-    }
-    return CULM_OK;
 }
 
 /* A round that was told of and is gone is no reason to begin again before it without a word. */
@@ -114,19 +65,34 @@ static enum culm_status compare_told(struct culm_merging *m, struct culm_error *
     return CULM_OK;
 }
 
-/* Finds the current round, and behind which one rounds are by the present frames. */
+/* The last round of a merge that ended. Queries that another merge goes on with may be measured in
+ * rounds before that. */
+static bool is_measured(const struct culm_package_round *round) {
+    bool measured = round->query_count > 0;
+    for (int32_t q = 0; q < round->query_count; q++) {
+        measured = measured && round->query[q].merged >= 0;
+    }
+    return measured;
+}
+
+/* Finds the current round, and behind which one rounds are by the present queries and frames. */
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
     struct culm_package_sums sums;
+    bool goes_with = true;
     if (!m->options.resume) {
         return CULM_OK;
     }
     enum culm_status status = culm_package_open(m->options.dir, &round, error);
     if (status == CULM_OK) {
         m->have = m->counts = round.number;
-        m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
-        if (!(status = same_models(m, &round, error)) &&
-            !(status = culm_package_sum(&round, &sums, error))) {
+        m->have_measured = is_measured(&round);
+        goes_with = !merging_has_changed(m, &round);
+        if (!merging_has_any(m, &round)) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "'%s' has none of the workload's queries; choose another --out",
+                                    m->options.dir);
+        } else if (!(status = culm_package_sum(&round, &sums, error))) {
             m->have_saves = sums.total_bytes - sums.distinct_bytes;
         }
         culm_package_round_release(&round);
@@ -139,11 +105,18 @@ static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *e
     if (status != CULM_OK) { /* a round that cannot be read is no reason to begin again over it */
         return status;
     }
-    if (m->other_frames) {
-        m->after = m->have > 0 ? m->have : 0;
-        return CULM_OK;
+    if (!m->changed && !(status = merging_read_after(m, error))) {
+        /* A round from before what changed last is to be gone on from. */
+        m->changed = !goes_with && (m->have > m->after || !m->goes_on);
+        if (m->changed) {
+            memset(m->again, 0, m->workload.query_count * sizeof *m->again);
+        }
     }
-    return read_after(m, error);
+    if (m->changed) {
+        m->after = m->have > 0 ? m->have : 0;
+        m->goes_on = m->have >= 0;
+    }
+    return status;
 }
 
 static enum culm_status write_config(struct culm_merging *m, struct culm_error *error) {
@@ -171,11 +144,12 @@ enum culm_status merging_claim(struct culm_merging *m, struct culm_error *error)
     return status;
 }
 
-/* config.yaml comes last: until it is written, the package still belongs to the old frames. */
+/* config.yaml comes last: until it is written, the package still belongs to the old queries and
+ * frames. */
 enum culm_status merging_begin(struct culm_merging *m, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    if (m->options.resume && m->other_frames) {
-        status = write_after(m, error);
+    if (m->options.resume && m->changed) {
+        status = begin_after(m, error);
     }
     return status == CULM_OK && m->options.resume ? write_config(m, error) : status;
 }

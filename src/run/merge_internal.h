@@ -3,7 +3,7 @@
 #define CULM_RUN_MERGE_INTERNAL_H
 
 #include "launch/rundir.h"
-#include "merge/search.h"
+#include "merge/search_seed.h"
 #include "query/package.h"
 #include "report/sink.h"
 #include "run/launches.h"
@@ -34,10 +34,17 @@ struct culm_merging {
     int64_t have;                    /* current round that a resumed run found; -1: none */
     int64_t have_saves;              /* what it saves, in bytes */
     bool have_measured;              /* it is the last round of a run that ended */
-    bool other_frames;               /* frames are not those of the package so far */
-    int64_t after;                   /* rounds behind this one are by the present frames */
-    int64_t counts;                  /* the current round of the package; -1: none yet */
-    bool apart; /* found other rounds than an earlier run, having had other time */
+    bool changed;                    /* queries or frames are not those of the package so far */
+    int64_t after;                   /* rounds behind this one are by the present ones */
+    /* They go on from that one (merge_from.c): the round, and what is kept of it. */
+    bool goes_on;
+    bool *again; /* [queries]: its frames, labels, score or target are others than then */
+    struct culm_package_round from; /* zeroed until it is read */
+    int32_t *of;                    /* [models]: the query of `from` with the same model; -1 */
+    bool *tried;                    /* [models] */
+    struct culm_search_seed seed;
+    int64_t counts; /* the current round of the package; -1: none yet */
+    bool apart;     /* found other rounds than an earlier run, having had other time */
     atomic_bool stopped;
 };
 
@@ -135,9 +142,35 @@ void merging_tally_tell(struct culm_merging *m, size_t q, const struct merging_t
 enum culm_status merging_load(const struct culm_config *config, struct culm_workload *ret_workload,
                               struct culm_error *error);
 
+/* merge_from.c */
+
+/* Compares the queries and their frames with those of the package so far. */
+enum culm_status merging_compare(struct culm_merging *m, const struct culm_workload *before,
+                                 struct culm_error *error);
+/* Whether query number `of` of a round (-1: none) was made of that model. */
+bool merging_is_of(const struct culm_merging *m, const struct culm_package_round *round, int32_t of,
+                   int32_t model);
+/* Whether the round has any of the queries, if only under another name. */
+bool merging_has_any(const struct culm_merging *m, const struct culm_package_round *round);
+/* Whether the round has other queries, or queries of other models. */
+bool merging_has_changed(const struct culm_merging *m, const struct culm_package_round *round);
+/* DIR/after says behind which round rounds are by the present queries and frames, and what has
+ * changed; absent if nothing ever has. */
+enum culm_status merging_write_after(struct culm_merging *m, struct culm_error *error);
+enum culm_status merging_read_after(struct culm_merging *m, struct culm_error *error);
+/* Reads what is kept, and tells. *ret_seed: borrowed, or NULL. */
+enum culm_status merging_go_on(struct culm_merging *m, struct culm_search_seed **ret_seed,
+                               struct culm_error *error);
+/* Gives a query, whose parameters are there, the measurement of the round that merging goes on
+ * from, if it is as it was then. */
+void merging_take_measured(const struct culm_merging *m, size_t q,
+                           const struct culm_package_round *round,
+                           struct culm_package_query *query);
+void merging_from_release(struct culm_merging *m);
+
 /* merge_folder.c */
 
-/* A package can only be continued with the models and the method that it was started with.
+/* A package can only be continued with the method that it was started with, and its settings.
  * CULM_ERR_CONFIG otherwise. */
 enum culm_status merging_same_workload(struct culm_merging *m, struct culm_error *error);
 enum culm_status merging_claim(struct culm_merging *m, struct culm_error *error);

@@ -98,7 +98,8 @@ static bool has_numbers(const struct culm_merge_model *model, float *const *of) 
 /* Whether a model has its original's values, so that others which share them take nothing from it.
  * `reordered`: even if its channels are permuted. */
 static bool is_original(const struct culm_merge_model *model, bool reordered) {
-    return has_numbers(model, model->original) || (reordered && has_numbers(model, model->aligned));
+    return has_numbers(model, model->original) ||
+           (reordered && !model->fixed && has_numbers(model, model->aligned));
 }
 
 /* How a query does on the frames that were held out. */
@@ -259,7 +260,9 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
  * already, or a better one. */
 static enum culm_status ship_last(struct culm_merging *m, struct culm_merging_measured *to,
                                   struct culm_package_sums *ret_sums, struct culm_error *error) {
-    const bool finished = m->have_measured && m->counts == m->have && m->have > m->after;
+    /* What is kept of other queries is a round to begin with, and may be measured, too. */
+    const int64_t begun = m->after + (m->goes_on && m->seed.ship);
+    const bool finished = m->have_measured && m->counts == m->have && m->have > begun;
     const int64_t next = (m->counts > m->after ? m->counts : m->after) + 1;
     struct culm_package_round made;
     uint64_t bytes;

@@ -96,6 +96,9 @@ enum culm_status merging_round(const struct culm_merging *m, int64_t number,
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
             status = add_param(m, round, query, k, p, error);
         }
+        if (status == CULM_OK && !measured) {
+            merging_take_measured(m, q, round, query);
+        }
     }
     return status;
 }

@@ -255,7 +255,7 @@ def another_model(bench):
     merge(bench, path, "package", *words)
     with open(bench.path("a.cfg"), encoding="utf-8") as file:
         text = file.read()
-    one = (("merge", path, "--out", bench.path("package"), "--resume", *words), ("predict", bench.path("package") + ":one", bench.path("pictures")),
+    one = (("predict", bench.path("package") + ":one", bench.path("pictures")),
            ("edge", "plan", path, "--package", bench.path("package"), "--for", "1"),
            ("edge", "run", path, "--package", bench.path("package"), "--for", "0.5", "--out", bench.path("out")))
     for changed in text.replace("leaky", "relu", 1), text.replace("12,12,", "12,13,"), text + "# only a remark\n":
@@ -268,6 +268,11 @@ def another_model(bench):
             else:
                 check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "a.cfg' describes another model" in ended.err,
                       f"{command[:2]}: {ended.code}: {ended.err}")
+    with open(bench.path("a.cfg"), "w", encoding="utf-8") as file:
+        file.write(text.replace("leaky", "relu", 1))
+    ended = merge(bench, path, "package", "--resume", *words)
+    equal(ended.one("goes_on").get("changed"), ["one"], "queries of another model")
+    equal(bench.run("predict", bench.path("package") + ":one", bench.path("pictures")).code, 0, "exit code of predict, merged again")
 
 
 cases.add("a model's file is edited after merging", another_model, first=True)

@@ -72,13 +72,20 @@ def slip_on_resume(bench):
 
 
 def other_model(bench):
-    """A model that is another one by now cannot go on where the first one was: its rounds would be those of both."""
+    """A model that is another one by now: merging goes on behind the rounds of the first one, and says so. A workload that has nothing to do with
+    the package is refused."""
     path = two_queries(bench, merge={"method": "max"})
     equal(bench.run("merge", path, "--out", bench.path("package")).code, 0, "exit code")
     before = tree(bench.path("package"))
-    bench.config(model(3, [1, 2]), "b.yaml")
-    one_line(bench, 3, "query 'b': the weights of 'b.yaml' have changed", "merge", path, "--out", bench.path("package"), "--resume")
+    for name in "ab":
+        bench.config(model(3, [1, 2]), f"{name}.yaml")
+    words = [word for i in range(2) for word in ("--set", f"queries[{i}].name=other-{i}")]
+    one_line(bench, 3, "has none of the workload's queries", "merge", path, "--out", bench.path("package"), "--resume", *words)
     equal(tree(bench.path("package")), before, "the package")
+    bench.config(model(1, [1, 1]), "a.yaml")
+    ended = told(bench, "merge", path, "--out", bench.path("package"), "--resume")
+    equal({key: ended.one("goes_on").get(key) for key in ("kept", "again", "changed")}, {"kept": [], "again": ["a"], "changed": ["b"]}, "what is told")
+    check(all(event["round"] > ended.one("start")["after"] for event in ended.all("merged")), "a round of the first model was told again")
 
 
 def delivered(bench):
