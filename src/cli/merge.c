@@ -7,6 +7,7 @@
 #include "cli/launching.h"
 #include "cli/signals.h"
 #include "run/launches.h"
+#include "run/merge_watch.h"
 #include "run/references.h"
 
 #include <culm/merge.h>
@@ -15,12 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct values {
     struct culm_option_list sets;
     const char *out;
-    bool resume, json, check;
+    bool resume, json, check, watch;
 };
 
 static const struct culm_option options[] = {
@@ -29,6 +31,9 @@ static const struct culm_option options[] = {
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "the package to write (default: runs/<workload name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the package in DIR"),
+    CULM_OPTION("watch", FLAG, NULL, struct values, watch,
+                "merges on by itself, niced, whenever RUN, a folder of 'culm edge run', has other "
+                "queries or tells of drift"),
     CULM_OPTION("check", FLAG, NULL, struct values, check,
                 "show: reads every tensor of the package and verifies its digest"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
@@ -37,7 +42,7 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_merge = {
     .command = "merge",
-    .arguments = "WORKLOAD.yaml | show WORKLOAD.yaml|DIR",
+    .arguments = "WORKLOAD.yaml | show WORKLOAD.yaml|DIR | --watch PACKAGE RUN",
     .min_arguments = 1,
     .max_arguments = 2,
     .summary = "Lets several vision models share layers, so that they fit into the memory of a few",
@@ -51,16 +56,19 @@ const struct culm_usage culm_usage_merge = {
         "models use it, and events.jsonl beside it.\n\n"
         "show WORKLOAD prints what sharing every equal layer could save; it needs neither weights\n"
         "nor feeds. show DIR prints what the models of a package share, and how well they "
-        "answer.\n",
+        "answer.\n\n"
+        "--watch PACKAGE RUN goes on with the package until a signal ends it (exit code 0). Run it "
+        "in\n"
+        "the folder in which the package was made.\n",
 };
 
 static struct culm_merging *running; /* for the signal handler */
+static struct culm_merge_watch *watching;
 
 static void on_signal(int number) {
     (void)number;
-    if (running) {
-        culm_merging_stop(running);
-    }
+    culm_merging_stop(running);
+    culm_merge_watch_stop(watching);
 }
 
 static void hear_signals(void) {
@@ -89,6 +97,15 @@ static enum culm_status open_workload(const char *path, const struct values *v,
     return CULM_OK;
 }
 
+/* Events of merging on standard output. */
+static enum culm_status open_sink(const struct values *v, struct culm_sink **ret_sink,
+                                  struct culm_error *error) {
+    const struct culm_terminal_options terminal =
+        culm_terminal_options_of(STDOUT_FILENO, culm_terminal_merge, 0);
+    *ret_sink = v->json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+    return *ret_sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
 static enum culm_status merge(const char *path, const struct values *v, struct culm_error *error) {
     char dir[CULM_PATH_MAX];
     struct culm_sink *sink = NULL;
@@ -104,12 +121,7 @@ static enum culm_status merge(const char *path, const struct values *v, struct c
         status = culm_merging_new(workload, &how, &running, error);
     }
     culm_config_free(workload);
-    if (status == CULM_OK) {
-        const struct culm_terminal_options terminal =
-            culm_terminal_options_of(STDOUT_FILENO, culm_terminal_merge, 0);
-        sink = v->json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
-        status = sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
+    status = status ? status : open_sink(v, &sink, error);
     if (status == CULM_OK) {
         culm_merging_watch(running, sink);
         hear_signals();
@@ -118,6 +130,28 @@ static enum culm_status merge(const char *path, const struct values *v, struct c
     struct culm_merging *ended = running;
     running = NULL;
     culm_merging_free(ended);
+    culm_sink_free(sink);
+    return status;
+}
+
+/* --- watch --- */
+
+#define NICE 19 /* whatever is to be answered in time goes first */
+
+static enum culm_status watch(const char *package, const char *run, const struct values *v,
+                              struct culm_error *error) {
+    struct culm_sink *sink = NULL;
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    enum culm_status status =
+        culm_merge_watch_new(package, run, on_warning, NULL, &watching, error);
+    status = status ? status : open_sink(v, &sink, error);
+    if (status == CULM_OK) {
+        hear_signals();
+        status = culm_merge_watch_run(watching, sink, error);
+    }
+    struct culm_merge_watch *ended = watching;
+    watching = NULL;
+    culm_merge_watch_free(ended);
     culm_sink_free(sink);
     return status;
 }
@@ -204,12 +238,22 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     const struct values *v = values;
     bool shows = strcmp(arguments->items[0], "show") == 0;
     (void)ret_code;
-    if (arguments->count != (shows ? 2U : 1U)) {
+    if (arguments->count != (shows || v->watch ? 2U : 1U)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "write 'culm merge WORKLOAD.yaml' or 'culm merge show "
-                              "WORKLOAD.yaml|DIR'");
+                              "write 'culm merge WORKLOAD.yaml', 'culm merge show "
+                              "WORKLOAD.yaml|DIR' or 'culm merge --watch PACKAGE RUN'");
     }
     enum culm_status status;
+    if (v->watch) {
+        const char *of = "culm merge WORKLOAD.yaml";
+        if ((status = culm_cli_only(v->resume, "resume", of, error)) ||
+            (status = culm_cli_only(v->out, "out", of, error)) ||
+            (status = culm_cli_only(v->sets.count, "set", of, error)) ||
+            (status = culm_cli_only(v->check, "check", "culm merge show", error))) {
+            return status;
+        }
+        return watch(arguments->items[0], arguments->items[1], v, error);
+    }
     if ((status = culm_cli_only(v->check && !shows, "check", "culm merge show", error)) ||
         (status = culm_cli_only(v->resume && shows, "resume", "culm merge WORKLOAD.yaml", error)) ||
         (status = culm_cli_only(v->out && shows, "out", "culm merge WORKLOAD.yaml", error))) {

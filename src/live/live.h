@@ -58,6 +58,10 @@ enum culm_status culm_live_open(const struct culm_live_options *options, struct 
 enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *error);
 /* Runs what is prepared until its time is up, it is stopped or all feeds have ended. To be called once. */
 enum culm_status culm_live_run(struct culm_live *run, struct culm_error *error);
+/* Of one that is prepared: the folder that it writes, and whether its workload wants its package to be
+ * merged on (edge.remerge). */
+const char *culm_live_out(const struct culm_live *run);
+bool culm_live_remerges(const struct culm_live *run);
 void culm_live_stop(struct culm_live *run);
 /* Has the workload read again. */
 void culm_live_again(struct culm_live *run);

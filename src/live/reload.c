@@ -492,7 +492,7 @@ static bool same_edge(const struct culm_edge_config *a, const struct culm_edge_c
     return a->memory_share == b->memory_share && a->memory_bytes == b->memory_bytes &&
            a->load_mb_per_s == b->load_mb_per_s &&
            memcmp(a->batch, b->batch, sizeof a->batch) == 0 && a->threads == b->threads &&
-           a->order == b->order && a->originals == b->originals &&
+           a->order == b->order && a->originals == b->originals && a->remerge == b->remerge &&
            a->drift.every_s == b->drift.every_s && a->drift.frames == b->drift.frames &&
            same_text(a->health, b->health);
 }
@@ -548,6 +548,10 @@ static void take_up(struct culm_live *run) {
     bool other_edge =
         status == CULM_OK && !same_edge(&run->catalog[0]->workload.edge,
                                         &run->catalog[run->catalogs - 1]->workload.edge);
+    struct culm_error unwritten;
+    if (status == CULM_OK && live_write_workload(run, &unwritten) != CULM_OK) {
+        live_warn(run, unwritten.text); /* who merges for it goes on with the one before */
+    }
     release_ready(reader); /* which is left over if it was refused */
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     for (int32_t f = 0; f < run->feed_count; f++) {

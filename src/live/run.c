@@ -348,7 +348,8 @@ static enum culm_status prepare(struct culm_live *run, struct culm_live_catalog 
         (status = live_open_events(run, path, error))) {
         return status;
     }
-    return live_slots(run, error);
+    status = live_slots(run, error);
+    return status ? status : live_write_workload(run, error);
 }
 
 /* In ms; 0: without end. */

@@ -163,6 +163,17 @@ enum culm_status culm_package_put(struct culm_fs *fs, const char *dir,
 enum culm_status culm_package_publish(struct culm_fs *fs, const char *dir,
                                       const struct culm_package_round *round,
                                       struct culm_error *error);
+/* Removes all rounds but the current one and those in keep[count], of which those that are not there
+ * do not matter, and then all tensors that none of these has. Only the package's one writer may do
+ * that. One that is killed leaves what the next call removes; readers of a kept round notice
+ * nothing. Untouched if a kept round cannot be read. */
+struct culm_package_pruned {
+    int64_t rounds, tensors;
+    uint64_t bytes;
+};
+enum culm_status culm_package_prune(struct culm_fs *fs, const char *dir, const int64_t *keep,
+                                    size_t count, struct culm_package_pruned *ret_pruned,
+                                    struct culm_error *error);
 /* Whether exactly this round is stored under its number. */
 bool culm_package_holds(struct culm_fs *fs, const char *dir,
                         const struct culm_package_round *round);

@@ -308,6 +308,9 @@ static const struct culm_config_row edge_rows[] = {
                      "which rounds of a package are used: `measured`: those whose queries merging "
                      "has measured on frames that it had not seen; `all`: also those that it "
                      "delivers before that"),
+    CULM_CONFIG_BOOL("remerge", E, remerge, "false", CULM_CONFIG_RESUMABLE,
+                     "`culm edge run` has `culm merge --watch` merge its package on beside it, at "
+                     "the lowest priority, after drift and with new queries"),
     CULM_CONFIG_SECTION("drift", E, drift, &drift_table),
     CULM_CONFIG_TEXT("health", E, health, "", "an address",
                      CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,

@@ -103,6 +103,7 @@ struct culm_edge_config {
     enum culm_edge_order order;
     enum culm_edge_originals originals;
     enum culm_edge_rounds rounds;
+    bool remerge; /* the package is merged on while it runs */
     struct culm_drift_config drift;
     char *health; /* where monitors may ask; NULL: nowhere */
 };

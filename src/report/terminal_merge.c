@@ -46,6 +46,30 @@ static void goes_on_line(struct culm_terminal *t, const json_t *event) {
     names(t, event, "gone", "; gone: ");
 }
 
+static void watching_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "watching ");
+    culm_terminal_member(t, event, "package", "?");
+    culm_buf_printf(&t->out, " and its run ");
+    culm_terminal_member(t, event, "run", "?");
+}
+
+static void remerge_line(struct culm_terminal *t, const json_t *event) {
+    if (!json_object_get(event, "query")) {
+        culm_buf_printf(&t->out, "merging on: the queries are others");
+        return;
+    }
+    culm_buf_printf(&t->out, "merging on: drift has taken back ");
+    culm_terminal_member(t, event, "query", "?");
+    culm_buf_printf(&t->out, "; with %lld old and %lld new frames",
+                    (long long)culm_event_int(event, "old_frames", 0),
+                    (long long)culm_event_int(event, "new_frames", 0));
+}
+
+static void pruned_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "%lld rounds that nobody uses are removed, %.2f MB",
+                    (long long)culm_event_int(event, "rounds", 0), megabytes(event, "bytes"));
+}
+
 static void try_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "round %lld: trying to save %.2f MB among %zu queries, by ",
                     (long long)culm_event_int(event, "round", 0), megabytes(event, "bytes"),
@@ -108,6 +132,9 @@ static const struct culm_terminal_row rows[] = {
     {"step", .lines = on_step},
     {"start", CULM_TERMINAL_PLAIN, .line = start_line},
     {"query", CULM_TERMINAL_PLAIN, .line = query_line},
+    {"watching", CULM_TERMINAL_PLAIN, .line = watching_line},
+    {"remerge", CULM_TERMINAL_PLAIN, .line = remerge_line},
+    {"pruned", CULM_TERMINAL_PLAIN, .line = pruned_line},
     {"goes_on", CULM_TERMINAL_PLAIN, .line = goes_on_line},
     {"try", CULM_TERMINAL_PLAIN, .line = try_line},
     {"check", CULM_TERMINAL_PLAIN, .line = check_line},

@@ -5,6 +5,7 @@
 #include "base/stops.h"
 #include "query/config.h"
 #include "run/edge_answers.h"
+#include "run/edge_remerge.h"
 #include "run/public.h"
 
 #include <culm/edge.h>
@@ -63,10 +64,24 @@ static void answered(void *ctx, const struct culm_live_answer *answer) {
     edge_answers_put(&edge->answers, answer);
 }
 
+/* Runs, with a process beside it that merges the package on, if that is wanted. */
+static enum culm_status run_live(struct culm_edge *edge) {
+    pid_t merging = 0;
+    enum culm_status status = culm_live_remerges(edge->live)
+                                  ? edge_remerge_start(edge->how.package, culm_live_out(edge->live),
+                                                       &merging, &edge->error)
+                                  : CULM_OK;
+    status = status ? status : culm_live_run(edge->live, &edge->error);
+    if (merging > 0) {
+        edge_remerge_stop(merging);
+    }
+    return status;
+}
+
 static void *run(void *arg) {
     struct culm_edge *edge = arg;
     (void)pthread_setname_np(pthread_self(), "culm-edge"); /* as those that it starts */
-    edge->status = culm_live_run(edge->live, &edge->error);
+    edge->status = run_live(edge);
     edge_answers_close(&edge->answers);
     move_to(edge, ENDED);
     return NULL;
@@ -118,6 +133,13 @@ static enum culm_status take(struct culm_edge *edge, const struct culm_config *w
                                                 error);
     if (status == CULM_OK) {
         status = culm_live_open(&edge->how, &edge->live, error);
+    }
+    if (status == CULM_OK && culm_live_remerges(edge->live) && !edge->how.package) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG,
+                           "%s: edge.remerge: there is no package that could be merged on; give "
+                           "one with --package",
+                           edge->how.workload);
     }
     return status;
 }

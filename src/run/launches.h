@@ -118,5 +118,8 @@ bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fa
 /* Sends events to `sink` in the place of the function of the options. Borrowed until
  * culm_merging_free; NULL: none. */
 void culm_merging_watch(struct culm_merging *merging, struct culm_sink *sink);
+/* Of one that is to go on: whether its package has what the workload asks for, from a merge that has
+ * ended. False also if that cannot be read: to run it says why. */
+bool culm_merging_is_settled(const struct culm_merging *merging);
 
 #endif

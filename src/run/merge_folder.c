@@ -119,6 +119,16 @@ static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *e
     return status;
 }
 
+bool culm_merging_is_settled(const struct culm_merging *m) {
+    struct culm_package_round round;
+    if (m->changed || culm_package_open(m->options.dir, &round, NULL) != CULM_OK) {
+        return false;
+    }
+    const bool settled = is_measured(&round) && !merging_has_changed(m, &round);
+    culm_package_round_release(&round);
+    return settled;
+}
+
 static enum culm_status write_config(struct culm_merging *m, struct culm_error *error) {
     char *text = culm_config_dump_text(&culm_workload_table, &m->workload);
     enum culm_status status =

@@ -289,9 +289,10 @@ def drift_on_labels(bench):
     equal({(event["action"], event["accuracy"], event["promised"]) for event in wholly}, {("none", 0, 0)}, "checks by labels that are wrong for both")
 
 
-def merged_anew(bench):
-    """A feed turns into another, on which a merged query no longer does: noticed within two checks, and not before; reverted; merged anew
-    with frames of the new one, into a round that is taken up, and which holds."""
+def turning_scene(bench, edge=""):
+    """Two queries that are merged, into `package`, with pictures on which both see much the same; what the feed shows from then on is for
+    show(FOLDER) to say: "first" has these pictures, "after" others, on which one of the two is wrong. Returns the workload, the end of merging, and
+    show."""
     a = make_model(bench.path("a"), 1)
     shutil.copy(bench.path("a.cfg"), bench.path("b.cfg"))
     # The second model is nearly the first one, but sees blue a little differently, which shows only where there is some.
@@ -318,8 +319,8 @@ def merged_anew(bench):
         os.symlink(folder, bench.path("next"))
         os.replace(bench.path("next"), bench.path("now"))
     show("first")
-    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 16}")
-    package, out = bench.path("package"), bench.path("out")
+    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="originals: never, memory: all, drift: {every_s: 0.5, frames: 16}" + edge)
+    package = bench.path("package")
     with open(path, encoding="utf-8") as file:
         text = file.read().replace("score: 0.05", "score: 0.05, target: 0.8") + "merge: {steps: 0}\n"
     with open(path, "w", encoding="utf-8") as file:
@@ -333,6 +334,14 @@ def merged_anew(bench):
     for query in queries:  # 30 % of 30 frames were held out
         equal((len(query["samples"]["frames"].split()), query["samples"]["score"], query["samples"]["step"]), (6, 0.05, 1), f"record of {query['query']}")
     check(two["tensor"] != two.get("original", two["tensor"]), "nothing of the first layer was merged, so nothing can drift")
+    return path, first, show
+
+
+def merged_anew(bench):
+    """A feed turns into another, on which a merged query no longer does: noticed within two checks, and not before; reverted; merged anew
+    with frames of the new one, into a round that is taken up, and which holds."""
+    path, first, show = turning_scene(bench)
+    package, out = bench.path("package"), bench.path("out")
     process = begin(bench, path, "--package", package)
 
     def checks(query):

@@ -194,6 +194,63 @@ static void tensor_of(const char *dir, char path[CULM_PATH_MAX]) {
     culm_package_round_release(&round);
 }
 
+static size_t count_in(const char *dir, const char *folder) {
+    char path[CULM_PATH_MAX];
+    struct culm_names names;
+    struct culm_error error = {0};
+    snprintf(path, sizeof path, "%s/%s", dir, folder);
+    assert_int_equal(culm_dir_list(path, &names, &error), CULM_OK);
+    const size_t count = names.count;
+    culm_names_release(&names);
+    return count;
+}
+
+static bool is_there(const char *dir, int64_t number) {
+    struct culm_package_round round;
+    struct culm_error error = {0};
+    const bool there = culm_package_open_round(dir, number, &round, &error) == CULM_OK &&
+                       culm_package_check(dir, &round, &error) == CULM_OK;
+    culm_package_round_release(&round);
+    return there;
+}
+
+/* Rounds that nobody wants go, and what only they have; a kept one stays whole. */
+static void test_prune(void **state) {
+    (void)state;
+    char dir[64], path[CULM_PATH_MAX];
+    struct culm_error error = {0};
+    struct culm_package_pruned pruned;
+    struct culm_package_round last = {.number = 3};
+    temp_dir_make(dir);
+    for (int64_t number = 0; number < 3; number++) {
+        assert_int_equal(publish(NULL, dir, number, &error), CULM_OK);
+    }
+    enum culm_status status = CULM_OK; /* the last one has nothing of those before */
+    struct culm_package_query *query =
+        culm_package_add_query(&last, "other", "m.cfg", NULL, IDENTITY_A);
+    const int32_t tensor = put(NULL, dir, &last, 9, &status, &error);
+    assert_int_equal(culm_package_add_param(query, "w", tensor, tensor, 0, &error), CULM_OK);
+    assert_int_equal(culm_package_publish(NULL, dir, &last, &error), CULM_OK);
+    culm_package_round_release(&last);
+    assert_int_equal(count_in(dir, "tensors"), 6);
+    snprintf(path, sizeof path, "%s/tensors/.x.1-2.tmp", dir); /* of a writer that was killed */
+    assert_int_equal(culm_file_replace(NULL, path, "x", 1, &error), CULM_OK);
+    const int64_t keep[] = {-1, 0, 77};
+    assert_int_equal(culm_package_prune(NULL, dir, keep, 3, &pruned, &error), CULM_OK);
+    assert_int_equal(pruned.rounds, 2);
+    assert_int_equal(pruned.tensors, 2); /* number 3, and that */
+    assert_true(is_there(dir, 0) && is_there(dir, 3));
+    assert_false(is_there(dir, 1) || is_there(dir, 2));
+    assert_int_equal(culm_package_prune(NULL, dir, NULL, 0, &pruned, &error), CULM_OK);
+    assert_int_equal(pruned.rounds, 1);
+    assert_int_equal(count_in(dir, "tensors"), 1);
+    assert_true(is_there(dir, 3));
+    assert_int_equal(culm_package_prune(NULL, dir, NULL, 0, &pruned, &error), CULM_OK);
+    assert_int_equal(pruned.rounds + pruned.tensors, 0);
+    temp_dir_drop(dir);
+    assert_int_equal(culm_package_prune(NULL, dir, NULL, 0, &pruned, &error), CULM_ERR_NOT_FOUND);
+}
+
 static void overwrite(const char *path, const char *data, size_t len) {
     struct culm_error error = {0};
     assert_int_equal(culm_file_replace(NULL, path, data, len, &error), CULM_OK);
@@ -341,9 +398,10 @@ static void test_not_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),        cmocka_unit_test(test_crashes),
-        cmocka_unit_test(test_altered_files), cmocka_unit_test(test_lying_rounds),
-        cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_rounds),       cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_prune),        cmocka_unit_test(test_altered_files),
+        cmocka_unit_test(test_lying_rounds), cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_samples),
     };
     return cmocka_run_group_tests_name("query/package", tests, NULL, NULL);
 }
