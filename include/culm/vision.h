@@ -44,12 +44,19 @@ struct culm_vision_options {
      * own. */
     const char *weights;
     const char *names; /* a file with the names of the classes, one a line; NULL: the model's own */
-    /* How a pixel x becomes a number, (x / 255 - mean) / deviation: "none", "imagenet", or three means
-     * and three deviations with commas between them. NULL: as the model says. */
+    /* How a pixel x becomes a number, (x / 255 - mean) / deviation: "none", "imagenet", "bytes" (0 to
+     * 255 as they are), or three means and three deviations with commas between them. NULL: as the model says. */
     const char *normalize;
     double score;    /* boxes below it are left out; 0: 0.25; negative: none is */
     int64_t top;     /* how many classes are told, the best; 0: 5 */
     int64_t threads; /* 1 to 256; 0: 1 */
+    /* What the outputs of FILE.onnx are: "auto", "darknet", "yolov5", "yolov8", "ssd", "detr", "boxes",
+     * "classes" or "points". NULL: auto, as the file says; what cannot be told apart is refused. */
+    const char *decode;
+    const char
+        *input_size;    /* "WIDTHxHEIGHT", where FILE.onnx leaves it open; NULL: as the file says */
+    const char *fit;    /* "auto", "stretch" or "letterbox"; NULL: auto */
+    const char *colors; /* the order that the model reads: "rgb" or "bgr"; NULL: rgb */
 };
 
 /* Opens a model. `what` is one of these:

@@ -17,7 +17,7 @@
 
 struct values {
     bool json;
-    const char *onnx, *weights;
+    const char *onnx, *weights, *decode, *size;
     int64_t batch, context, image; /* 0: not given */
 };
 
@@ -28,6 +28,12 @@ static const struct culm_option options[] = {
                 "for FILE.cfg: its weights file (default: FILE.weights); with export: a "
                 "safetensors file, the index of its shards or their folder, a checkpoint, or a "
                 "run; best: DIR/best.safetensors (default: the model's own)"),
+    CULM_OPTION("decode", TEXT, "WHAT", struct values, decode,
+                "with show and export of FILE.onnx: what its outputs are, as for `culm predict` "
+                "(default: auto)"),
+    CULM_OPTION("size", TEXT, "WxH", struct values, size,
+                "with show and export of FILE.onnx: the size of its input, if the file leaves it "
+                "open"),
     CULM_OPTION("batch", INT, "N", struct values, batch,
                 "with import: samples in a micro-batch (default: 1)"),
     CULM_OPTION("context", INT, "T", struct values, context,
@@ -213,12 +219,12 @@ static void print_about_json(const char *path, const struct culm_vision_about *a
                                         (json_int_t)a->layer[i].bytes));
     }
     culm_cli_print_json(json_pack(
-        "{s:o, s:s, s:i, s:s?, s:{s:i, s:i, s:i}, s:i, s:I, s:i, s:f, s:I, s:I, s:o}", "name",
+        "{s:o, s:s, s:i, s:s?, s:{s:i, s:i, s:i}, s:i, s:I, s:I, s:i, s:f, s:I, s:I, s:o}", "name",
         culm_json_text(path), "answers", a->answers, "classes", a->classes, "ends_in", a->ends_in,
         "input", "width", a->width, "height", a->height, "channels", a->channels, "heads", a->heads,
-        "parameters", (json_int_t)a->parameters, "tensors", a->tensors, "flops_per_sample",
-        a->flops, "memory_bytes", (json_int_t)a->memory_bytes, "bytes", (json_int_t)a->layer_bytes,
-        "layers", layers));
+        "candidates", (json_int_t)a->candidates, "parameters", (json_int_t)a->parameters, "tensors",
+        a->tensors, "flops_per_sample", a->flops, "memory_bytes", (json_int_t)a->memory_bytes,
+        "bytes", (json_int_t)a->layer_bytes, "layers", layers));
 }
 
 static void print_about(const char *path, const struct culm_vision_about *a) {
@@ -227,6 +233,9 @@ static void print_about(const char *path, const struct culm_vision_about *a) {
            a->answers[0] == 'p' ? "of them" : "classes", a->width, a->height, a->channels);
     if (a->ends_in) {
         printf("  ends in a %s\n", a->ends_in);
+    }
+    if (a->candidates) {
+        printf("  %s candidates for boxes a frame\n", pretty_count(a->candidates, number));
     }
     printf("  %s parameters in %d tensors\n", pretty_count(a->parameters, number), a->tensors);
     printf("  %.2f GFLOP a frame, %.1f MB to answer\n", a->flops / 1e9,
@@ -241,7 +250,8 @@ static void print_about(const char *path, const struct culm_vision_about *a) {
 static enum culm_status about_model(const char *path, const struct values *v, bool check,
                                     struct culm_error *error) {
     struct culm_vision_about about;
-    enum culm_status status = culm_vision_describe_file(path, v->weights, check, &about, error);
+    const struct culm_vision_which which = {path, v->weights, v->decode, v->size};
+    enum culm_status status = culm_vision_describe_file(&which, check, &about, error);
     if (status == CULM_OK) {
         (v->json ? print_about_json : print_about)(path, &about);
     }
@@ -281,6 +291,10 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--weights is for FILE.cfg, and of other models for export alone");
     }
+    if ((v->decode || v->size) && !(pictures && (action == SHOW || action == EXPORT))) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--decode and --size are for show and export of FILE.onnx");
+    }
     if (action == SHOW && pictures) {
         return about_model(subject, v, false, error);
     }
@@ -288,7 +302,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return about_model(subject, v, true, error);
     }
     if (action == EXPORT && pictures && v->onnx) {
-        return culm_vision_export(subject, v->weights, v->onnx, error);
+        const struct culm_vision_which which = {subject, v->weights, v->decode, v->size};
+        return culm_vision_export(&which, v->onnx, error);
     }
     if (action == SHOW && subject) {
         return show(subject, true, v->json, error);

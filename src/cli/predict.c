@@ -13,6 +13,7 @@
 
 struct values {
     const char *weights, *names, *normalize, *frames, *draw;
+    const char *decode, *size, *fit, *colors;
     double score;
     int64_t threads, top;
     bool json;
@@ -26,8 +27,21 @@ static const struct culm_option options[] = {
                 "of its shards or their folder, a checkpoint, or a run; best: DIR/best.safetensors "
                 "(default: its own)"),
     CULM_OPTION("normalize", TEXT, "HOW", struct values, normalize,
-                "none, imagenet, or three means and three deviations with commas between them: (x "
+                "none, imagenet, bytes (0 to 255 as they are), or three means and three deviations "
+                "with commas between them: (x "
                 "/ 255 - mean) / deviation (default: what the model says, or none)"),
+    CULM_OPTION(
+        "decode", TEXT, "WHAT", struct values, decode,
+        "what the outputs of FILE.onnx are: auto, darknet, yolov5, yolov8, ssd, detr, boxes, "
+        "classes or points (default: auto, as the file says)"),
+    CULM_OPTION("size", TEXT, "WxH", struct values, size,
+                "size of the input of a FILE.onnx that leaves it open (default: as the file says)"),
+    CULM_OPTION(
+        "fit", TEXT, "HOW", struct values, fit,
+        "how frames get into the input: stretch, or letterbox: in their own proportions, with "
+        "grey around them (default: auto, letterbox for yolov5 and yolov8)"),
+    CULM_OPTION("colors", TEXT, "ORDER", struct values, colors,
+                "rgb or bgr: the order of colours that the model reads (default: rgb)"),
     CULM_OPTION("frames", TEXT, "A:B", struct values, frames,
                 "frames A to B - 1 of each file, counted from 0; 'A:' is all from A on, 'A' is one "
                 "(default: all)"),
@@ -55,7 +69,8 @@ const struct culm_usage culm_usage_predict = {
         "folder of a run, a checkpoint, or PACKAGE:QUERY (culm merge). FILE is a picture (JPEG, "
         "PNG,\n"
         "WebP), a folder of pictures, an IDX file of images, or whatever ffmpeg opens, if it is\n"
-        "installed. Frames are stretched to the size that the model reads.\n\n"
+        "installed. Frames are stretched to the size that the model reads, unless --fit says "
+        "otherwise.\n\n"
         "x and y of a box are its top left corner, in pixels of the frame.\n\n"
         "Of several pictures, one that cannot be read is reported, the rest are answered, and the\n"
         "exit code is 3.\n",
@@ -111,7 +126,11 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                             .normalize = v->normalize,
                                             .score = v->score > 0 ? v->score : -1,
                                             .top = v->top < 65536 ? v->top : 65536,
-                                            .threads = v->threads};
+                                            .threads = v->threads,
+                                            .decode = v->decode,
+                                            .input_size = v->size,
+                                            .fit = v->fit,
+                                            .colors = v->colors};
     struct culm_vision_files_options on = {.size = sizeof on,
                                            .draw = v->draw,
                                            .answer = tell,

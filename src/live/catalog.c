@@ -40,12 +40,18 @@ static void add_state(const char *path, size_t len, char *text, size_t size) {
 
 /* Identifies a model by the files it is made of: which they are, and what state they are in. */
 static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
-    char files[CULM_QUERY_FILES_TEXT], text[CULM_QUERY_FILES_TEXT + 128];
+    char files[CULM_QUERY_FILES_TEXT], text[CULM_QUERY_FILES_TEXT + 256];
+    char reading[CULM_QUERY_READING_TEXT];
     culm_query_files(config->model, config->weights, files);
     const size_t model = strcspn(files, "\n");
     snprintf(text, sizeof text, "%s", files);
     add_state(files, model, text, sizeof text);
     add_state(files + model + 1, strlen(files + model + 1), text, sizeof text);
+    culm_query_reading_text(&config->reading, reading);
+    if (reading[0]) { /* read in another way it is another model */
+        const size_t len = strlen(text);
+        snprintf(text + len, sizeof text - len, "\n%s", reading);
+    }
     if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
         snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);
     }
@@ -170,6 +176,7 @@ static enum culm_status open_entry(struct culm_live_catalog *catalog,
     memcpy(normalize.deviation, config->deviation, sizeof normalize.deviation);
     struct culm_query_open_options how = {.weights = config->weights,
                                           .names = config->names,
+                                          .reading = &config->reading,
                                           .normalize = config->normalized ? &normalize : NULL};
     enum culm_status status = culm_query_open(config->model, &how, &entry->model, error);
     if (status != CULM_OK && options->structure) {
@@ -403,8 +410,7 @@ static size_t input_bytes(const struct culm_vision_model *model) {
 }
 
 static bool same_input(const struct culm_vision_model *a, const struct culm_vision_model *b) {
-    return a && b && a->input.width == b->input.width && a->input.height == b->input.height &&
-           a->input.channels == b->input.channels;
+    return a && b && culm_vision_same_bytes(&a->input, &b->input);
 }
 
 /* The bytes of a frame of the feed, at every input size that a query reads. */
@@ -707,8 +713,7 @@ enum culm_status culm_live_catalog_lay(const struct culm_live_catalog *catalog,
 bool culm_live_entries_agree(const struct culm_live_entry *a, const int32_t *source_a,
                              const struct culm_live_entry *b, const int32_t *source_b) {
     return a->part_count == b->part_count && strcmp(a->identity, b->identity) == 0 &&
-           (!a->model || !b->model ||
-            memcmp(&a->model->input, &b->model->input, sizeof a->model->input) == 0) &&
+           (!a->model || !b->model || culm_vision_same_input(&a->model->input, &b->model->input)) &&
            memcmp(source_a, source_b, (size_t)a->part_count * sizeof *source_a) == 0;
 }
 

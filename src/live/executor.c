@@ -101,8 +101,7 @@ struct culm_frame live_pixels(const struct culm_live *run, const struct live_que
     const struct live_feed *feed = &run->feed[query->feed];
     size_t offset = 0;
     for (int32_t i = 0; i < feed->inputs; i++) {
-        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
-            feed->input[i].channels == input->channels) {
+        if (culm_vision_same_bytes(&feed->input[i].input, input)) {
             offset = feed->input[i].offset;
         }
     }
@@ -131,7 +130,7 @@ static enum culm_status decode(struct culm_live *run, const struct live_query *o
                                int32_t size, struct culm_answer *answer, struct culm_error *error) {
     const struct live_program *program = &of->program[size];
     const struct culm_vision_model *model = query->entry->model;
-    int32_t outputs = model->head_count ? model->head_count : 1;
+    const int32_t outputs = culm_vision_outputs(model);
     enum culm_status status = CULM_OK;
     for (int32_t k = 0; k < batch->count && status == CULM_OK; k++) {
         const struct live_frame *frame = batch->look[k].blob->data;

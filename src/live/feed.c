@@ -126,9 +126,7 @@ static void stretch(const struct live_feed *feed, const struct culm_feed_frame *
     const struct culm_frame pixels = {frame->data, frame->stride, frame->width, frame->height,
                                       frame->channels};
     for (int32_t i = 0; i < feed->inputs; i++) {
-        const struct live_input *input = &feed->input[i];
-        culm_vision_stretch(&pixels, input->width, input->height, input->channels,
-                            ret_pixels + input->offset);
+        culm_vision_stretch(&feed->input[i].input, &pixels, ret_pixels + feed->input[i].offset);
     }
 }
 

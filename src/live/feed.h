@@ -30,7 +30,7 @@ struct live_frame {
 };
 
 struct live_input {
-    int32_t width, height, channels;
+    struct culm_vision_input input; /* its bytes: culm_vision_same_bytes */
     size_t offset;
 };
 

@@ -369,13 +369,11 @@ void live_open_feed(struct culm_live *run, struct culm_feed_config *config, int3
 void live_add_input(struct live_feed *feed, const struct culm_vision_input *input) {
     size_t bytes = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
     for (int32_t i = 0; i < feed->inputs; i++) {
-        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
-            feed->input[i].channels == input->channels) {
+        if (culm_vision_same_bytes(&feed->input[i].input, input)) {
             return;
         }
     }
-    feed->input[feed->inputs++] =
-        (struct live_input){input->width, input->height, input->channels, feed->frame_bytes};
+    feed->input[feed->inputs++] = (struct live_input){*input, feed->frame_bytes};
     feed->frame_bytes += bytes;
 }
 

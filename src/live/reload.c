@@ -37,8 +37,7 @@ static const struct culm_feed_config *will_be(const struct live_feed *feed) {
 
 static bool has_input(const struct live_feed *feed, const struct culm_vision_input *input) {
     for (int32_t i = 0; i < feed->inputs; i++) {
-        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
-            feed->input[i].channels == input->channels) {
+        if (culm_vision_same_bytes(&feed->input[i].input, input)) {
             return true;
         }
     }

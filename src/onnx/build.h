@@ -52,6 +52,11 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *build);
 bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked);
 /* The first output of this rank that is computed from activations; -1: none. */
 int32_t culm_onnx_output_of(const struct culm_onnx_graph *file, int rank);
+/* Makes five dimensions four where that is possible (flatten.c). False: out of memory. */
+bool culm_onnx_flatten(struct culm_onnx_graph *graph);
+/* Before all passes: cuts off the choice among candidates for boxes (cut_choice.c). */
+void culm_onnx_cut_choice(struct culm_onnx_graph *file, int32_t classes,
+                          struct culm_onnx_notes *notes);
 /* A pass, before the one above: cuts off what the outputs end in (cut_ends.c). False: out of memory. */
 bool culm_onnx_cut_ends(struct culm_onnx_graph *file, struct culm_onnx_notes *notes);
 /* Takes the masks of a language model for all ones: its samples are not padded. */

@@ -228,8 +228,31 @@ static bool maps(struct culm_onnx_build *b) {
     return file->output_count > 0;
 }
 
+/* All outputs as they are. */
+static enum culm_status tables(struct culm_onnx_build *b) {
+    const struct culm_onnx_graph *file = b->file;
+    for (int32_t i = 0; i < file->output_count; i++) {
+        int32_t value = culm_onnx_at(file, file->output[i]);
+        const struct culm_onnx_value *v = &file->value[value];
+        const struct culm_onnx_made *made = &b->made[value];
+        const char *name = file->value[file->output[i]].name;
+        if (v->rank < 2 || v->rank > 3 || !culm_onnx_is_real(v->type) || made->plain < 0 ||
+            strlen(name) >= sizeof(struct culm_output){0}.name) {
+            char text[96];
+            return culm_error_set(b->error, CULM_ERR_UNSUPPORTED,
+                                  "onnx '%s': output '%.60s' is %s, which no box can be read from",
+                                  file->path, name, culm_onnx_shape_text(v, text, sizeof text));
+        }
+        culm_graph_output(b->graph, name, made->plain);
+    }
+    return culm_graph_check(b->graph, b->error);
+}
+
 enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
     struct culm_onnx_graph *file = b->file;
+    if (b->options->tables) {
+        return tables(b);
+    }
     int32_t rows = output_of(file, 3), classes = output_of(file, 2);
     int32_t first = rows >= 0 ? rows : classes;
     if (first < 0 && b->options->inference && maps(b)) {

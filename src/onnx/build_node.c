@@ -301,7 +301,9 @@ static int32_t spread_weight(struct culm_onnx_build *b, const struct culm_onnx_n
     } else if (v->rank - first <= CULM_MAX_RANK) {
         shape = culm_shape_of(v->rank - first, v->dim + first);
     }
-    return culm_onnx_weight(b, node, i, &shape, culm_onnx_is_fixed(b, node, i));
+    /* of a table of candidates, such numbers are places and sizes of a grid, which nobody trains */
+    return culm_onnx_weight(b, node, i, &shape,
+                            b->options->tables || culm_onnx_is_fixed(b, node, i));
 }
 
 /* a op b, with b broadcast to a; swaps them if it is the other way round. */

@@ -125,3 +125,17 @@ bool culm_onnx_class_names_read(const char *text, struct culm_names *ret_names) 
 bool culm_onnx_graph_class_names(const struct culm_onnx_graph *file, struct culm_names *ret_names) {
     return file->class_names && culm_onnx_class_names_read(file->class_names, ret_names);
 }
+
+bool culm_onnx_graph_image_size(const struct culm_onnx_graph *file, int32_t *ret_width,
+                                int32_t *ret_height) {
+    int32_t height = 0, width = 0;
+    int read = 0;
+    if (!file->image_size ||
+        sscanf(file->image_size, "[%6d, %6d]%n", &height, &width, &read) != 2 || !read ||
+        file->image_size[read] || height < 1 || width < 1) {
+        return false;
+    }
+    *ret_width = width;
+    *ret_height = height;
+    return true;
+}

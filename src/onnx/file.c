@@ -97,7 +97,7 @@ static enum culm_status read_dim(struct culm_onnx_graph *graph,
     while (culm_onnx_next(graph, &type_form[3], &wire, &field, &status, error)) {
         if (field.number == 1) {
             dim = (int64_t)field.value;
-            if (dim < 0) {
+            if (dim < -1) { /* -1: it is free, as some write it */
                 return culm_onnx_bad(graph, wire.at, error, "'%s' has a negative dimension",
                                      graph->value[value].name);
             }
@@ -290,10 +290,18 @@ static enum culm_status read_meta(struct culm_onnx_graph *graph,
     while (culm_onnx_next(graph, &meta_form, &wire, &field, &status, error)) {
         *(field.number == 1 ? &key : &value) = field;
     }
-    if (status == CULM_OK && key.len == 5 && memcmp(key.data, "names", 5) == 0 && value.data) {
-        graph->class_names =
-            culm_onnx_copy_text(&graph->arena, (const char *)value.data, value.len);
-        status = graph->class_names ? CULM_OK : culm_onnx_no_memory(graph, error);
+    const struct {
+        const char *key;
+        const char **text;
+    } known[] = {
+        {"names", &graph->class_names}, {"imgsz", &graph->image_size}, {"task", &graph->task}};
+    for (size_t i = 0; i < sizeof known / sizeof *known && status == CULM_OK; i++) {
+        if (value.data && key.len == strlen(known[i].key) &&
+            memcmp(key.data, known[i].key, key.len) == 0) {
+            *known[i].text =
+                culm_onnx_copy_text(&graph->arena, (const char *)value.data, value.len);
+            status = *known[i].text ? CULM_OK : culm_onnx_no_memory(graph, error);
+        }
     }
     return status;
 }

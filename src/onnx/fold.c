@@ -230,11 +230,11 @@ static enum culm_status set_inputs(struct culm_onnx_graph *graph,
                             : i == 3                 ? sizes->width
                                                      : 0;
             if (v->dim[i] < 0 && given < 1) {
-                const char *what = i == 0 ? "batch" : whole ? "context" : "image size";
+                const char *what = i == 0 ? "a batch" : whole ? "a context" : "an image size";
                 return culm_error_set(
                     error, CULM_ERR_CONFIG,
                     "onnx '%s': input '%s', dimension %d%s%s%s: is free and its size is not given; "
-                    "give a %s, or export with fixed sizes",
+                    "give %s, or export with fixed sizes",
                     graph->path, v->name, i, v->dim_name[i][0] ? " ('" : "", v->dim_name[i],
                     v->dim_name[i][0] ? "')" : "", what);
             }

@@ -112,7 +112,9 @@ static bool positions(struct culm_onnx_graph *graph, int32_t index) {
     }
     for (int i = 0; i < 2; i++) {
         int32_t x = culm_onnx_input(graph, node, i), other = culm_onnx_input(graph, node, 1 - i);
-        if (!culm_onnx_same_shape(graph, x, y) || culm_onnx_is_weight(graph, x)) {
+        if (!culm_onnx_same_shape(graph, x, y) || culm_onnx_is_weight(graph, x) ||
+            graph->value[other].uses != 1) { /* a grid that distances are both subtracted from and
+                                              * added to is no table of positions */
             continue;
         }
         int32_t inputs[] = {x,

@@ -242,6 +242,8 @@ enum culm_status culm_onnx_graph_copy(const struct culm_onnx_graph *graph,
         copy->path = strdup(graph->path);
         copy->producer = graph->producer;
         copy->class_names = graph->class_names;
+        copy->image_size = graph->image_size;
+        copy->task = graph->task;
         copy->ir_version = graph->ir_version;
         copy->opset = graph->opset;
         copy->value = copy_array(graph->value, (size_t)graph->value_count, sizeof *copy->value);

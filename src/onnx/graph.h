@@ -117,6 +117,8 @@ struct culm_onnx_graph {
     char *path;                /* for messages */
     const char *producer;      /* "pytorch" */
     const char *class_names;   /* metadata "names", as it is written; NULL: none */
+    const char *image_size;    /* metadata "imgsz", likewise */
+    const char *task;          /* metadata "task", likewise */
     int64_t ir_version, opset; /* of ONNX's own domain */
     struct culm_onnx_arena arena;
     struct culm_onnx_value *value;

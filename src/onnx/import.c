@@ -3,6 +3,7 @@
 #include "onnx/build.h"
 #include "onnx/fold.h"
 #include "onnx/ops.h"
+#include "onnx/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,12 @@ static enum culm_status import(struct culm_onnx_graph *file,
     if (status == CULM_OK) {
         status = culm_onnx_fold(file, &sizes, error);
     }
+    if (status == CULM_OK && options->tables) {
+        culm_onnx_cut_choice(file, options->classes, &model->notes);
+        if (!culm_onnx_simplify(file, frozen) || !culm_onnx_flatten(file)) {
+            status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", file->path);
+        }
+    }
     if (status == CULM_OK) {
         status = culm_onnx_passes(file, frozen, &model->notes, error);
     }
@@ -135,7 +142,7 @@ static enum culm_status import(struct culm_onnx_graph *file,
             culm_onnx_drop_masks(file, &model->notes);
         }
     }
-    if (status == CULM_OK &&
+    if (status == CULM_OK && !options->tables &&
         (!culm_onnx_cut_ends(file, &model->notes) ||
          (!options->every_row && !culm_onnx_gather_rows(file, options->masked)))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", file->path);

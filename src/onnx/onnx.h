@@ -41,9 +41,13 @@ struct culm_onnx_options {
     int64_t context, height, width; /* for free dimensions; 0: not given, an error if needed */
     int64_t masked;                 /* rows of masked words a sample; 0: 15 % of the context */
     double label_smoothing;
-    bool inference;            /* no loss; the logits are the output of the graph */
-    bool evaluate;             /* a loss, but no dropout; batch norm by its running statistics */
-    bool keep_masks;           /* a causal language model's mask is an input, not all ones */
+    bool inference;  /* no loss; the logits are the output of the graph */
+    bool evaluate;   /* a loss, but no dropout; batch norm by its running statistics */
+    bool keep_masks; /* a causal language model's mask is an input, not all ones */
+    bool
+        tables; /* with `inference`: every output as it is, whatever it is; of a detector that chooses
+                  * the best boxes itself, what it chooses from (cut_choice.c) */
+    int32_t classes;           /* with `tables`: how many classes the file knows; 0: not known */
     bool every_row;            /* masked words: all rows, with targets i32 [B,T] and no positions */
     struct culm_pins *pins;    /* what the file and its side files must hold; NULL: anything */
     uint64_t memory_bytes_max; /* limit for folding; 0: 4 GiB at a time, 256 GiB in all */
@@ -98,6 +102,9 @@ enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_sour
  * False: it is no such text, or out of memory. */
 void culm_onnx_class_names_text(const struct culm_names *names, struct culm_buf *out);
 bool culm_onnx_class_names_read(const char *text, struct culm_names *ret_names);
+/* The size of its input that the metadata of a file say, as Ultralytics writes it; false: none. */
+bool culm_onnx_graph_image_size(const struct culm_onnx_graph *file, int32_t *ret_width,
+                                int32_t *ret_height);
 /* Those of a file; false: it has none that can be read. */
 bool culm_onnx_graph_class_names(const struct culm_onnx_graph *file, struct culm_names *ret_names);
 

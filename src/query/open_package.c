@@ -85,10 +85,19 @@ static enum culm_status open_inner(struct package_model *own,
                                    struct culm_error *error) {
     const struct culm_package_query *query = &own->round.query[own->query];
     struct culm_query_normalize normalize;
+    struct culm_query_reading reading = {0};
     struct culm_query_open_options how = {.names = options->names ? options->names : query->names,
                                           .normalize = options->normalize,
+                                          .reading = options->reading ? options->reading : &reading,
                                           .structure = true,
                                           .depth = options->depth + 1};
+    if (!culm_query_reading_read(query->reading, &reading)) {
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "package '%s': query '%s' is read in a way that is not known, '%s'; a "
+            "newer version may know it",
+            own->dir, query->name, query->reading);
+    }
     if (!how.normalize && query->normalized) {
         memcpy(normalize.mean, query->mean, sizeof normalize.mean);
         memcpy(normalize.deviation, query->deviation, sizeof normalize.deviation);
@@ -96,7 +105,8 @@ static enum culm_status open_inner(struct package_model *own,
     }
     char structure[CULM_VISION_STRUCTURE];
     enum culm_status status = culm_query_open(query->model, &how, &own->inner, error);
-    if (status == CULM_OK && !options->normalize) { /* which would be another on purpose */
+    if (status == CULM_OK && !options->normalize &&
+        !options->reading) { /* which would be another on purpose */
         status = culm_vision_structure(own->inner, structure, error);
         if (status == CULM_OK && culm_vision_structure_differs(query->structure, structure)) {
             status = culm_error_set(error, CULM_ERR_CONFIG,

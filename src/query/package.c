@@ -131,6 +131,11 @@ static json_t *query_json(const struct culm_package_round *round,
         json_decref(json);
         json = NULL;
     }
+    if (json && query->reading[0] &&
+        json_object_set_new(json, "reading", json_string(query->reading)) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
     if (json && query->normalized) {
         const float *m = query->mean, *d = query->deviation;
         json_object_set_new(json, "normalize",

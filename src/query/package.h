@@ -25,6 +25,7 @@
 
 #define CULM_PACKAGE_FORMAT "culm-package-1"
 #define CULM_PACKAGE_STRUCTURE_MAX 128
+#define CULM_PACKAGE_READING_MAX 96
 #define CULM_PACKAGE_RANK_MAX 8
 #define CULM_PACKAGE_QUERIES_MAX 4096
 #define CULM_PACKAGE_NAME_SIZE 96
@@ -53,9 +54,11 @@ struct culm_package_sample {
 
 struct culm_package_query {
     char name[65];
-    char *model;                    /* as the workload named it; owned */
-    char *weights;                  /* owned; NULL: the model's own */
-    char *names;                    /* file with names of classes; owned; NULL: the model's own */
+    char *model;   /* as the workload named it; owned */
+    char *weights; /* owned; NULL: the model's own */
+    char *names;   /* file with names of classes; owned; NULL: the model's own */
+    /* How the model is read where its file does not say it (query/reading.h); "": as that says. */
+    char reading[CULM_PACKAGE_READING_MAX];
     bool normalized;                /* mean and deviation are given; else the model's own */
     float mean[3], deviation[3];    /* value = (x / 255 - mean) / deviation */
     char identity[CULM_SHA256_HEX]; /* equal if two queries use the same files */

@@ -140,6 +140,11 @@ static enum culm_status parse_options(const struct parsing *p, struct culm_packa
     if (names && !(query->names = strdup(names))) {
         return no_memory(p->name, p->error);
     }
+    const char *reading = json_string_value(json_object_get(json, "reading"));
+    if (reading && strlen(reading) >= sizeof query->reading) {
+        return bad(p->name, p->error, "a query's reading is too long");
+    }
+    snprintf(query->reading, sizeof query->reading, "%s", reading ? reading : "");
     query->normalized = normalize != NULL;
     for (size_t i = 0; i < 6 && normalize; i++) {
         json_t *item = json_array_get(normalize, i);

@@ -100,6 +100,12 @@ static enum culm_status read_normalize(Q *query, const struct culm_config_place 
     if (count == 0 || (count == 1 && strcmp(query->normalize[0], "none") == 0)) {
         return CULM_OK;
     }
+    if (count == 1 && strcmp(query->normalize[0], "bytes") == 0) {
+        for (int i = 0; i < 3; i++) {
+            query->deviation[i] = 1.0F / 255;
+        }
+        return CULM_OK;
+    }
     if (count == 1 && strcmp(query->normalize[0], "imagenet") == 0) {
         memcpy(query->mean, mean, sizeof mean);
         memcpy(query->deviation, deviation, sizeof deviation);
@@ -114,9 +120,10 @@ static enum culm_status read_normalize(Q *query, const struct culm_config_place 
         }
     }
     return ok ? CULM_OK
-              : culm_config_refuse(place, CULM_CONFIG_KEYS("normalize"), error,
-                                   "not a normalization; allowed: none, imagenet, or six numbers: "
-                                   "three means, three deviations above 0");
+              : culm_config_refuse(
+                    place, CULM_CONFIG_KEYS("normalize"), error,
+                    "not a normalization; allowed: none, imagenet, bytes, or six numbers: "
+                    "three means, three deviations above 0");
 }
 
 static enum culm_status finish_query(void *object, const struct culm_config_place *place,
@@ -128,6 +135,15 @@ static enum culm_status finish_query(void *object, const struct culm_config_plac
                                   "'%.40s' is not a name; allowed: up to 64 letters, digits, '_' "
                                   "and '-'",
                                   query->name);
+    }
+    query->reading = (struct culm_query_reading){
+        .decode = query->decode, .fit = query->fit, .colors = query->colors};
+    if (query->size &&
+        !culm_query_size_read(query->size, &query->reading.width, &query->reading.height)) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("size"), error,
+                                  "'%.40s' is not a size; allowed: WIDTHxHEIGHT, or one number for "
+                                  "both, each 1 to %d",
+                                  query->size, CULM_QUERY_SIDE_MAX);
     }
     return read_normalize(query, place, error);
 }
@@ -158,9 +174,23 @@ static const struct culm_config_row query_rows[] = {
                      "milliseconds after a frame by which its answer is due"),
     CULM_CONFIG_REAL("score", Q, score, "0.25", 0, 1, 0, "boxes with a lower score are dropped"),
     CULM_CONFIG_TEXTS("normalize", Q, normalize, normalize_count, "",
-                      "none, imagenet, or six numbers", CULM_CONFIG_EMPTY,
+                      "none, imagenet, bytes, or six numbers", CULM_CONFIG_EMPTY,
                       "how pixels are scaled: (x / 255 - mean) / deviation, with three means and "
-                      "three deviations; []: as the model says"),
+                      "three deviations; `bytes`: 0 to 255 as they are; []: as the model says"),
+    CULM_CONFIG_ENUM(
+        "decode", Q, decode, "auto", culm_query_decode_names, 0,
+        "what the outputs of an ONNX file are, as for `culm predict --decode`; `auto`: as "
+        "the file says, and what cannot be told apart is refused"),
+    CULM_CONFIG_ENUM("fit", Q, fit, "auto", culm_query_fit_names, 0,
+                     "how a frame gets into the model's input: `stretch`: to all of it; "
+                     "`letterbox`: in its own proportions, with grey around it; `auto`: "
+                     "`letterbox` for `yolov5` and `yolov8`, else `stretch`"),
+    CULM_CONFIG_ENUM("colors", Q, colors, "rgb", culm_query_colors_names, 0,
+                     "order of the colours that the model reads"),
+    CULM_CONFIG_TEXT("size", Q, size, "", "`WIDTHxHEIGHT`, or one number for both",
+                     CULM_CONFIG_EMPTY,
+                     "size of the input of an ONNX file that leaves it open; empty: as the file "
+                     "says"),
 };
 static const struct culm_config_table query_table = {CULM_CONFIG_ROWS(query_rows, Q),
                                                      .finish = finish_query};

@@ -19,6 +19,7 @@
 #define CULM_QUERY_WORKLOAD_H
 
 #include "base/config.h"
+#include "query/reading.h"
 #include "vision/boxes.h"
 
 struct culm_feed_config {
@@ -49,7 +50,12 @@ struct culm_query_config {
     /* `normalize`, parsed; `normalized` false: as the model says */
     bool normalized;
     float mean[3], deviation[3]; /* value = (x / 255 - mean) / deviation */
-    int32_t feed_index;          /* index in feeds; -1: none */
+    enum culm_query_decode decode;
+    enum culm_query_fit fit;
+    enum culm_query_colors colors;
+    char *size;                        /* WIDTHxHEIGHT; NULL: as the file says */
+    struct culm_query_reading reading; /* these four */
+    int32_t feed_index;                /* index in feeds; -1: none */
 };
 
 enum culm_merge_method {

@@ -50,7 +50,7 @@ static enum culm_status read_pictures(const char *file, const struct culm_vision
     while (status == CULM_OK && pictures->count < most &&
            (status = culm_feed_next(feed, -1, &f, error)) == CULM_OK) {
         const struct culm_frame frame = {f.data, f.stride, f.width, f.height, f.channels};
-        culm_vision_stretch(&frame, input->width, input->height, input->channels,
+        culm_vision_stretch(input, &frame,
                             pictures->pixels + (size_t)pictures->count * pictures->each);
         pictures->count++;
     }

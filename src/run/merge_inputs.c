@@ -29,11 +29,15 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 static bool same_model(const struct culm_query_config *a, const struct culm_query_config *b) {
     char one[CULM_QUERY_FILES_TEXT], other[CULM_QUERY_FILES_TEXT];
+    char how_a[CULM_QUERY_READING_TEXT], how_b[CULM_QUERY_READING_TEXT];
     culm_query_files(a->model, a->weights, one);
     culm_query_files(b->model, b->weights, other);
+    culm_query_reading_text(&a->reading, how_a);
+    culm_query_reading_text(&b->reading, how_b);
     return strcmp(one, other) == 0 && a->normalized == b->normalized &&
            memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
-           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
+           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0 &&
+           strcmp(how_a, how_b) == 0;
 }
 
 /* Identifies a model by its names, shapes and weights, whatever files they come from. */
@@ -67,7 +71,7 @@ static enum culm_status need_judged(const struct culm_merge_model *model,
                               vision->name, vision->unread);
     }
     for (int32_t o = 0; o < graph->output_count; o++) {
-        bool read = vision->head_count == 0 && o == 0;
+        bool read = vision->head_count == 0 && o < culm_vision_outputs(vision);
         for (int32_t h = 0; h < vision->head_count; h++) {
             read = read || vision->head[h].output == o;
         }
@@ -90,6 +94,7 @@ static enum culm_status open_model(struct culm_merge_inputs *in, const struct cu
     const struct culm_query_open_options how = {.weights = q->weights,
                                                 .names = structure ? NULL : q->names,
                                                 .normalize = q->normalized ? &normalize : NULL,
+                                                .reading = &q->reading,
                                                 .structure = structure};
     int32_t k = in->models;
     enum culm_status status = culm_query_open(q->model, &how, &in->vision[k], error);
@@ -148,12 +153,6 @@ enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bo
 }
 
 /* --- frames --- */
-
-static bool same_input(const struct culm_vision_input *a, const struct culm_vision_input *b) {
-    return a->width == b->width && a->height == b->height && a->channels == b->channels &&
-           memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
-           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
-}
 
 /* How a feed is divided (see merge_inputs.h). Of each part's `total` frames `count` are taken,
  * evenly spaced. */
@@ -454,7 +453,7 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, const atom
         while (s < in->sets &&
                (in->set[s].feed != query->feed_index || in->set[s].right_for != right_for ||
                 !culm_words_same(in->set[s].labels, query->labels) ||
-                !same_input(&in->set[s].input, input))) {
+                !culm_vision_same_input(&in->set[s].input, input))) {
             s++;
         }
         in->set_of[q] = s;

@@ -86,6 +86,7 @@ enum culm_status merging_round(const struct culm_merging *m, int64_t number,
         snprintf(query->structure, sizeof query->structure, "%s", m->in.structure[k]);
         query->target = config->target;
         query->names = config->names ? strdup(config->names) : NULL;
+        culm_query_reading_text(&config->reading, query->reading);
         query->normalized = config->normalized;
         memcpy(query->mean, config->mean, sizeof query->mean);
         memcpy(query->deviation, config->deviation, sizeof query->deviation);

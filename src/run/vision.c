@@ -18,12 +18,17 @@
 static enum culm_status open_vision(struct culm_vision *vision, const char *what,
                                     const struct culm_vision_options *o, struct culm_error *error) {
     struct culm_query_normalize normalize;
+    struct culm_query_reading reading;
     const struct culm_query_open_options how = {
-        .weights = o->weights, .names = o->names, .normalize = o->normalize ? &normalize : NULL};
-    enum culm_status status = CULM_OK;
+        .weights = o->weights,
+        .names = o->names,
+        .normalize = o->normalize ? &normalize : NULL,
+        .reading = o->decode || o->input_size || o->fit || o->colors ? &reading : NULL};
+    enum culm_status status =
+        culm_query_reading_from(o->decode, o->fit, o->colors, o->input_size, &reading, error);
     vision->score = o->score < 0 ? 0 : o->score > 0 ? (float)o->score : (float)SCORE;
     vision->top = o->top ? (int32_t)o->top : TOP;
-    if (o->normalize) {
+    if (status == CULM_OK && o->normalize) {
         status = culm_query_normalize_parse(o->normalize, &normalize, error);
     }
     if (status != CULM_OK) {

@@ -65,6 +65,7 @@ static enum culm_status tell(struct culm_vision_model *model, const struct culm_
     about->height = model->input.height;
     about->channels = model->input.channels;
     about->heads = model->head_count;
+    about->candidates = model->table.rows;
     about->parameters = culm_model_parameters(graph);
     about->tensors = graph->param_count;
     about->flops = info->forward_flops;
@@ -75,15 +76,27 @@ static enum culm_status tell(struct culm_vision_model *model, const struct culm_
     return tell_layers(graph, about, error);
 }
 
-enum culm_status culm_vision_describe_file(const char *what, const char *weights, bool check,
+/* The caller frees the model, also after an error. */
+static enum culm_status open_which(const struct culm_vision_which *which, bool structure,
+                                   struct culm_vision_model **ret_model, struct culm_error *error) {
+    struct culm_query_reading reading;
+    const struct culm_query_open_options how = {.weights = which->weights,
+                                                .reading =
+                                                    which->decode || which->size ? &reading : NULL,
+                                                .structure = structure};
+    enum culm_status status =
+        culm_query_reading_from(which->decode, NULL, NULL, which->size, &reading, error);
+    return status == CULM_OK ? culm_query_open(which->what, &how, ret_model, error) : status;
+}
+
+enum culm_status culm_vision_describe_file(const struct culm_vision_which *which, bool check,
                                            struct culm_vision_about *ret_about,
                                            struct culm_error *error) {
-    const struct culm_query_open_options how = {.weights = weights, .structure = !check};
     struct culm_vision_model *model = NULL;
     struct culm_graph *graph = NULL;
     *ret_about = (struct culm_vision_about){0};
     enum culm_status status;
-    if (!(status = culm_query_open(what, &how, &model, error)) &&
+    if (!(status = open_which(which, !check, &model, error)) &&
         !(status = culm_vision_model_graph(model, 1, CULM_VISION_INFER, &graph, error)) &&
         (!check || !(status = read_all(model, graph, error)))) {
         status = tell(model, graph, ret_about, error);
@@ -105,13 +118,12 @@ static enum culm_status numbers_of(void *arg, const struct culm_param *param, fl
     return culm_vision_model_weights(arg, param, ret_data, error);
 }
 
-enum culm_status culm_vision_export(const char *what, const char *weights, const char *path,
+enum culm_status culm_vision_export(const struct culm_vision_which *which, const char *path,
                                     struct culm_error *error) {
-    const struct culm_query_open_options how = {.weights = weights};
     struct culm_vision_model *model = NULL;
     struct culm_graph *graph = NULL;
     enum culm_status status;
-    if (!(status = culm_query_open(what, &how, &model, error)) &&
+    if (!(status = open_which(which, false, &model, error)) &&
         !(status = culm_vision_model_graph(model, 1, CULM_VISION_INFER, &graph, error))) {
         const struct culm_names names = {.name = model->class_name,
                                          .count = model->class_name &&

@@ -11,6 +11,7 @@ struct culm_vision_about {
     char name[64];
     const char *answers; /* "boxes", "classes" or "points" */
     int classes, width, height, channels, heads;
+    int64_t candidates;   /* rows of the table that boxes are read from; 0: there is none */
     const char *ends_in;  /* "softmax", "log-softmax", "sigmoid"; NULL: none of them */
     int64_t parameters;   /* trained elements */
     int tensors;          /* all parameters */
@@ -23,9 +24,13 @@ struct culm_vision_about {
     } * layer;         /* convolutions and linear layers, in graph order */
     int32_t layers;
 };
-/* Describes any model of pictures. weights NULL: the model's own. `check`: read its weights;
+/* A model of pictures. NULL: its own weights; decode and size as culm/vision.h has them. */
+struct culm_vision_which {
+    const char *what, *weights, *decode, *size;
+};
+/* Describes any model of pictures. `check`: read its weights;
  * otherwise none are needed. */
-enum culm_status culm_vision_describe_file(const char *what, const char *weights, bool check,
+enum culm_status culm_vision_describe_file(const struct culm_vision_which *which, bool check,
                                            struct culm_vision_about *ret_about,
                                            struct culm_error *error);
 void culm_vision_about_release(struct culm_vision_about *about);
@@ -34,7 +39,7 @@ void culm_vision_about_release(struct culm_vision_about *about);
 bool culm_vision_is_file(const char *what);
 /* Exports the model as an ONNX file for inference, with its weights. The maps of heads become
  * outputs head0, head1, ... */
-enum culm_status culm_vision_export(const char *what, const char *weights, const char *path,
+enum culm_status culm_vision_export(const struct culm_vision_which *which, const char *path,
                                     struct culm_error *error);
 
 #endif

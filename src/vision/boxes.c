@@ -1,5 +1,5 @@
 /* From a network's outputs to boxes, classes and points. See boxes.h. */
-#include "vision/boxes.h"
+#include "vision/found.h"
 
 #include "base/finite.h"
 #include "base/grow.h"
@@ -26,14 +26,8 @@ double culm_box_overlap(const struct culm_box *a, const struct culm_box *b) {
     return all > 0 ? both / all : 0;
 }
 
-/* A box, and its position in the order of the heads. */
-struct ranked {
-    struct culm_box box;
-    int32_t at;
-};
-
 static int worse(const void *a, const void *b) {
-    const struct ranked *x = a, *y = b;
+    const struct culm_found_box *x = a, *y = b;
     if (x->box.score != y->box.score) {
         return x->box.score < y->box.score ? 1 : -1;
     }
@@ -81,51 +75,70 @@ int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most) {
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
-struct reading {
-    const struct culm_vision_model *model;
-    double width, height; /* of the frame */
-    float score;
-    float least; /* logits below this cannot reach the score */
-    struct ranked *found;
-    int32_t count, capacity;
-};
+struct culm_found culm_found_begin(const struct culm_vision_input *input, int32_t frame_width,
+                                   int32_t frame_height, float score) {
+    const struct culm_vision_place place = culm_vision_place_of(input, frame_width, frame_height);
+    struct culm_found found = {.width = frame_width,
+                               .height = frame_height,
+                               .score = score,
+                               .least = culm_box_least(score)};
+    if (input->letterbox) {
+        found.width *= (double)input->width / place.width;
+        found.height *= (double)input->height / place.height;
+        found.left = (double)frame_width * place.x / place.width;
+        found.top = (double)frame_height * place.y / place.height;
+    }
+    return found;
+}
 
-static bool add(struct reading *r, const struct culm_yolo_head *head, const float *t,
-                int32_t anchor, int64_t i, int64_t j, int64_t h, int64_t w) {
-    double s = head->scale_xy, shift = (s - 1) / 2, object = sigmoid(t[4]);
-    double x = (sigmoid(t[0]) * s - shift + (double)j) / (double)w * r->width;
-    double y = (sigmoid(t[1]) * s - shift + (double)i) / (double)h * r->height;
-    double bw = exp(t[2]) * head->anchor[anchor][0] / r->model->input.width * r->width;
-    double bh = exp(t[3]) * head->anchor[anchor][1] / r->model->input.height * r->height;
-    if (!(fabs(x) < 1e6 && fabs(y) < 1e6 && bw < 1e6 && bh < 1e6)) {
+bool culm_found_add(struct culm_found *found, int32_t class_index, double score, double x, double y,
+                    double width, double height) {
+    x = x * found->width - found->left;
+    y = y * found->height - found->top;
+    width *= found->width;
+    height *= found->height;
+    if (!(fabs(x) < 1e6 && fabs(y) < 1e6 && width < 1e6 && height < 1e6)) {
         return true;
     }
+    if (!CULM_GROW(found->item, found->capacity, found->count + 1)) {
+        return false;
+    }
+    found->item[found->count] =
+        (struct culm_found_box){.box = {class_index, (float)score, (float)(x - width / 2),
+                                        (float)(y - height / 2), (float)width, (float)height},
+                                .at = found->count};
+    found->count++;
+    return true;
+}
+
+static bool add(struct culm_found *found, const struct culm_vision_input *input,
+                const struct culm_yolo_head *head, const float *t, int32_t anchor, int64_t i,
+                int64_t j, int64_t h, int64_t w) {
+    double s = head->scale_xy, shift = (s - 1) / 2, object = sigmoid(t[4]);
+    double x = (sigmoid(t[0]) * s - shift + (double)j) / (double)w;
+    double y = (sigmoid(t[1]) * s - shift + (double)i) / (double)h;
+    double bw = exp(t[2]) * head->anchor[anchor][0] / input->width;
+    double bh = exp(t[3]) * head->anchor[anchor][1] / input->height;
     for (int32_t c = 0; c < head->classes; c++) {
-        if (!(t[5 + c] >= r->least)) {
+        if (!(t[5 + c] >= found->least)) {
             continue;
         }
         double score = object * sigmoid(t[5 + c]);
-        if (!(score >= (double)r->score)) {
-            continue;
-        }
-        if (!CULM_GROW(r->found, r->capacity, r->count + 1)) {
+        if (score >= (double)found->score && !culm_found_add(found, c, score, x, y, bw, bh)) {
             return false;
         }
-        r->found[r->count] = (struct ranked){.box = {c, (float)score, (float)(x - bw / 2),
-                                                     (float)(y - bh / 2), (float)bw, (float)bh},
-                                             .at = r->count};
-        r->count++;
     }
     return true;
 }
 
-static bool read_head(struct reading *r, const struct culm_yolo_head *head, const float *map,
+static bool read_head(struct culm_found *found, const struct culm_vision_input *input,
+                      const struct culm_yolo_head *head, const float *map,
                       const struct culm_shape *shape) {
     int64_t h = shape->dim[0], w = shape->dim[1], step = 5 + head->classes;
     for (int64_t cell = 0; cell < h * w; cell++) {
         for (int32_t a = 0; a < head->anchors; a++) {
             const float *t = map + (cell * head->anchors + a) * step;
-            if (t[4] >= r->least && !add(r, head, t, a, cell / w, cell % w, h, w)) {
+            if (t[4] >= found->least && !add(found, input, head, t, a, cell / w, cell % w, h, w)) {
                 return false;
             }
         }
@@ -139,7 +152,7 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 static enum culm_status read_boxes(const struct culm_vision_model *model,
                                    const float *const *output, const struct culm_shape *shape,
-                                   struct reading *r, struct culm_answer *answer,
+                                   struct culm_found *found, struct culm_answer *answer,
                                    struct culm_error *error) {
     bool made = true;
     for (int32_t i = 0; i < model->head_count && made; i++) {
@@ -150,19 +163,23 @@ static enum culm_status read_boxes(const struct culm_vision_model *model,
                 error, CULM_ERR_CONFIG, "'%s': output %d is not a map of %d anchors and %d classes",
                 model->name, (int)head->output, (int)head->anchors, (int)head->classes);
         }
-        made = read_head(r, head, output[head->output], map);
+        made = read_head(found, &model->input, head, output[head->output], map);
     }
-    int32_t count = r->count < CULM_VISION_BOXES_MAX ? r->count : CULM_VISION_BOXES_MAX;
+    if (model->table.rows) {
+        made = culm_found_table(found, model, output);
+    }
+    int32_t count = found->count < CULM_VISION_BOXES_MAX ? found->count : CULM_VISION_BOXES_MAX;
     if (!made || !CULM_GROW(answer->box, answer->box_capacity, count + 1)) {
         return no_memory(error);
     }
-    if (r->count > 1) {
-        qsort(r->found, (size_t)r->count, sizeof *r->found, worse);
+    if (found->count > 1) {
+        qsort(found->item, (size_t)found->count, sizeof *found->item, worse);
     }
     for (int32_t i = 0; i < count; i++) {
-        answer->box[i] = r->found[i].box;
+        answer->box[i] = found->item[i].box;
     }
-    answer->box_count = suppress(answer->box, count, CULM_VISION_OVERLAP);
+    answer->box_count =
+        model->table.chosen ? count : suppress(answer->box, count, CULM_VISION_OVERLAP);
     return CULM_OK;
 }
 
@@ -219,16 +236,16 @@ static enum culm_status read_classes(const float *logits, int64_t count, struct 
     return CULM_OK;
 }
 
-static enum culm_status read_points(const float *numbers, int64_t count, double width,
-                                    double height, struct culm_answer *answer,
+static enum culm_status read_points(const float *numbers, int64_t count,
+                                    const struct culm_found *where, struct culm_answer *answer,
                                     struct culm_error *error) {
     if (!CULM_GROW(answer->point, answer->point_capacity, count / 2 + 1)) {
         return no_memory(error);
     }
     answer->point_count = (int32_t)(count / 2);
     for (int32_t i = 0; i < answer->point_count; i++) {
-        double x = numbers[(size_t)2 * (size_t)i] * width;
-        double y = numbers[(size_t)2 * (size_t)i + 1] * height;
+        double x = numbers[(size_t)2 * (size_t)i] * where->width - where->left;
+        double y = numbers[(size_t)2 * (size_t)i + 1] * where->height - where->top;
         answer->point[i] =
             (struct culm_point){isfinite(x) ? (float)x : 0, isfinite(y) ? (float)y : 0};
     }
@@ -260,10 +277,9 @@ static int64_t find_other_in_map(const struct culm_yolo_head *head, const float 
 /* NULL: all numbers are finite that the answer is read from. */
 static const char *other_of(const struct culm_vision_model *model, const float *const *output,
                             const struct culm_shape *shape, float least) {
-    const int32_t outputs = model->head_count ? model->head_count : 1;
-    for (int32_t i = 0; i < outputs; i++) {
+    for (int32_t i = 0; i < culm_vision_outputs(model); i++) {
         const struct culm_yolo_head *head = model->head_count ? &model->head[i] : NULL;
-        const int32_t from = head ? head->output : 0;
+        const int32_t from = head ? head->output : i;
         const int64_t count = culm_elements(&shape[from]);
         const int64_t at = head ? find_other_in_map(head, output[from], count, least)
                                 : culm_finite_find_other(output[from], count);
@@ -287,15 +303,12 @@ enum culm_status culm_answer_read(const struct culm_vision_model *model, const f
             output[0], culm_elements(&shape[0]), answer, error);
     }
     if (model->kind == CULM_ANSWER_POINTS) {
-        return read_points(output[0], culm_elements(&shape[0]), frame_width, frame_height, answer,
-                           error);
+        const struct culm_found where =
+            culm_found_begin(&model->input, frame_width, frame_height, score);
+        return read_points(output[0], culm_elements(&shape[0]), &where, answer, error);
     }
-    struct reading r = {.model = model,
-                        .width = frame_width,
-                        .height = frame_height,
-                        .score = score,
-                        .least = culm_box_least(score)};
-    enum culm_status status = read_boxes(model, output, shape, &r, answer, error);
-    free(r.found);
+    struct culm_found found = culm_found_begin(&model->input, frame_width, frame_height, score);
+    enum culm_status status = read_boxes(model, output, shape, &found, answer, error);
+    free(found.item);
     return status;
 }

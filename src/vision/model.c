@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,36 @@
 #define NAMES_BYTES_MAX (1u << 22)
 
 const char *const culm_answer_names[] = {"boxes", "classes", "points", NULL};
+
+bool culm_vision_same_bytes(const struct culm_vision_input *a, const struct culm_vision_input *b) {
+    return a->width == b->width && a->height == b->height && a->channels == b->channels &&
+           a->letterbox == b->letterbox;
+}
+
+bool culm_vision_same_input(const struct culm_vision_input *a, const struct culm_vision_input *b) {
+    return culm_vision_same_bytes(a, b) && a->bgr == b->bgr &&
+           memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
+           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
+}
+
+struct culm_vision_place culm_vision_place_of(const struct culm_vision_input *input,
+                                              int32_t frame_width, int32_t frame_height) {
+    struct culm_vision_place place = {0, 0, input->width, input->height};
+    if (input->letterbox && frame_width > 0 && frame_height > 0) {
+        const double by =
+            fmin((double)input->width / frame_width, (double)input->height / frame_height);
+        const double width = rint(frame_width * by), height = rint(frame_height * by);
+        place.width = width < 1 ? 1 : (int32_t)width;
+        place.height = height < 1 ? 1 : (int32_t)height;
+        place.x = (input->width - place.width) / 2;
+        place.y = (input->height - place.height) / 2;
+    }
+    return place;
+}
+
+int32_t culm_vision_outputs(const struct culm_vision_model *model) {
+    return model->head_count ? model->head_count : model->table.rows ? model->table.count : 1;
+}
 
 enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_t batch,
                                          enum culm_vision_purpose purpose,
@@ -46,7 +77,7 @@ enum culm_status culm_vision_model_weights(struct culm_vision_model *model,
     return model->ops->weights(model, param, ret_data, error);
 }
 
-static void free_names(struct culm_vision_model *model) {
+void culm_vision_names_drop(struct culm_vision_model *model) {
     for (int32_t i = 0; model->class_name && i < model->classes; i++) {
         free(model->class_name[i]);
     }
@@ -56,7 +87,7 @@ static void free_names(struct culm_vision_model *model) {
 
 void culm_vision_model_free(struct culm_vision_model *model) {
     if (model) {
-        free_names(model);
+        culm_vision_names_drop(model);
         model->ops->free(model);
     }
 }
@@ -117,7 +148,7 @@ enum culm_status culm_vision_names_set(struct culm_vision_model *model, const ch
         free(copy);
         return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", model->name);
     }
-    free_names(model);
+    culm_vision_names_drop(model);
     model->class_name = copy;
     return CULM_OK;
 }
@@ -146,7 +177,7 @@ enum culm_status culm_vision_names_read(struct culm_vision_model *model, const c
         free(name);
         return status;
     }
-    free_names(model);
+    culm_vision_names_drop(model);
     model->class_name = name;
     return CULM_OK;
 }

@@ -4,7 +4,8 @@
  * query/open.h for all kinds); users cannot tell which.
  *
  * A graph has one field, "image" f32 [B,H,W,C], and no loss. Its outputs are maps of detector heads
- * [B,h,w,anchors (5 + classes)], logits [B,classes], or coordinates [B,2 points]. A softmax,
+ * [B,h,w,anchors (5 + classes)], candidates for boxes [B,..], logits [B,classes], or coordinates
+ * [B,2 points]. A softmax,
  * log-softmax or sigmoid behind the logits is not part of it (struct culm_output, end). Parameters
  * have the names that the file format gives them. A batch norm is a node with parameters of its own
  * (gamma, beta, running mean and variance), never folded into a convolution.
@@ -21,15 +22,28 @@
 #define CULM_VISION_ANCHORS_MAX 16
 #define CULM_VISION_CLASSES_MAX 65536
 
-/* A picture is stretched to width x height; a pixel value x becomes (x / 255 - mean) /
- * deviation. */
+/* A picture is stretched to width x height, or put there in its own proportions; a pixel value x
+ * becomes (x / 255 - mean) / deviation. */
 struct culm_vision_input {
     int32_t width, height, channels; /* channels: 1 (grey) or 3 (RGB) */
-    float mean[3], deviation[3];
+    float mean[3], deviation[3];     /* in the order of the channels */
+    bool letterbox; /* in its own proportions, in the middle; around it CULM_VISION_AROUND */
+    bool bgr;       /* blue, green, red */
 };
+#define CULM_VISION_AROUND 114
+
+/* Whether a frame becomes the same bytes for both; and the same numbers. */
+bool culm_vision_same_bytes(const struct culm_vision_input *a, const struct culm_vision_input *b);
+bool culm_vision_same_input(const struct culm_vision_input *a, const struct culm_vision_input *b);
+/* Where in the input a frame of that size lies, in pixels. */
+struct culm_vision_place {
+    int32_t x, y, width, height;
+};
+struct culm_vision_place culm_vision_place_of(const struct culm_vision_input *input,
+                                              int32_t frame_width, int32_t frame_height);
 
 enum culm_answer_kind {
-    CULM_ANSWER_BOXES,   /* outputs are heads */
+    CULM_ANSWER_BOXES,   /* outputs are heads, or a table */
     CULM_ANSWER_CLASSES, /* output 0: logits, of one class among many or (`end`) of each by itself */
     CULM_ANSWER_POINTS,  /* output 0: x, y, x, y, ... as fractions of the input's size */
 };
@@ -43,6 +57,31 @@ struct culm_yolo_head {
     int32_t anchors, classes;
     float anchor[CULM_VISION_ANCHORS_MAX][2]; /* width, height in pixels of the input */
     float scale_xy;                           /* s */
+};
+
+/* How to read candidates for boxes that the graph has worked out itself, `rows` a picture. Number e
+ * of row n is number `from` + n `row` + e `each` of output `output`. */
+struct culm_vision_column {
+    int32_t output; /* -1: there is none */
+    int64_t from, row, each;
+};
+#define CULM_VISION_COLUMNS 4
+struct culm_vision_table {
+    int64_t rows;                     /* 0: the model has no table */
+    int32_t count;                    /* outputs that are read: 0 to count - 1 */
+    struct culm_vision_column box;    /* four numbers */
+    struct culm_vision_column object; /* one, by which those of the classes are multiplied */
+    struct culm_vision_column score;  /* one for each class; or, with `label`, one */
+    struct culm_vision_column label;  /* one: the class */
+    enum culm_vision_corners {
+        CULM_VISION_CENTRE,     /* x and y of the centre, width, height */
+        CULM_VISION_CORNERS,    /* left, top, right, bottom */
+        CULM_VISION_CORNERS_YX, /* top, left, bottom, right */
+    } corners;
+    bool fractions;         /* of the input's size; else pixels of the input */
+    enum culm_function end; /* what scores and object are still to be put through; NONE: nothing */
+    int32_t before, behind; /* scores of a background, in front of and behind those of classes */
+    bool chosen;            /* boxes that overlap a better one have been dropped already */
 };
 
 enum culm_vision_purpose {
@@ -74,10 +113,13 @@ struct culm_vision_model {
     char **class_name; /* [classes]; NULL: no names */
     int32_t head_count;
     struct culm_yolo_head head[CULM_VISION_HEADS_MAX];
+    struct culm_vision_table table; /* BOXES without heads */
     char unread[128]; /* "'a', 'b'": outputs of a file of which the graph has one alone; "": none */
     char note[480];   /* one line for the user, once weights were read: what was done to them; "" */
 };
 
+/* How many of a graph's outputs, from the first on, the answer is read from. */
+int32_t culm_vision_outputs(const struct culm_vision_model *model);
 /* A graph for micro-batches of `batch` pictures, on the default device. The caller frees it with
  * culm_graph_free. */
 enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_t batch,
@@ -99,6 +141,7 @@ const char *culm_vision_class_name(const struct culm_vision_model *model, int32_
  * points in their place: CULM_ERR_CONFIG. */
 enum culm_status culm_vision_names_set(struct culm_vision_model *model, const char *const *names,
                                        size_t count, struct culm_error *error);
+void culm_vision_names_drop(struct culm_vision_model *model); /* there are none afterwards */
 /* Reads the names of classes, one a line; an empty last line is ignored. CULM_ERR_CONFIG: the file
  * is missing, has more or fewer lines than there are classes, or the model answers with points. */
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,

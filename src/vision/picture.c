@@ -80,11 +80,17 @@ static uint8_t grey(const uint8_t *rgb) {
     return (uint8_t)((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
 }
 
+/* Where in the input, in numbers, a frame that lies there begins. */
+static size_t begin_of(const struct culm_vision_input *input,
+                       const struct culm_vision_place *place) {
+    return ((size_t)place->y * (size_t)input->width + (size_t)place->x) * (size_t)input->channels;
+}
+
 /* --- bytes --- */
 
 struct bytes {
-    uint8_t *data;
-    int32_t width, channels, from; /* from: channels of the frame */
+    uint8_t *data;                 /* where the frame begins */
+    int32_t width, channels, from; /* width: of the input; from: channels of the frame */
 };
 
 static void put_bytes(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels) {
@@ -100,18 +106,25 @@ static void put_bytes(void *ctx, int32_t y, int32_t x, int32_t count, const uint
     }
 }
 
-void culm_vision_stretch(const struct culm_frame *frame, int32_t width, int32_t height,
-                         int32_t channels, uint8_t *ret_data) {
-    struct bytes to = {ret_data, width, channels, frame->channels};
-    stretch(frame, width, height, put_bytes, &to);
+void culm_vision_stretch(const struct culm_vision_input *input, const struct culm_frame *frame,
+                         uint8_t *ret_data) {
+    const struct culm_vision_place place = culm_vision_place_of(input, frame->width, frame->height);
+    const size_t all = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
+    struct bytes to = {ret_data + begin_of(input, &place), input->width, input->channels,
+                       frame->channels};
+    if (place.width < input->width || place.height < input->height) {
+        memset(ret_data, CULM_VISION_AROUND, all);
+    }
+    stretch(frame, place.width, place.height, put_bytes, &to);
 }
 
 /* --- numbers --- */
 
 struct numbers {
-    float *data;
+    float *data;             /* where the frame begins */
     int32_t width, channels; /* of the input */
     int32_t from;            /* channels of the frame */
+    int32_t pick[3];         /* the channel of a colour frame that channel c is */
     float value[3][256];
 };
 
@@ -124,18 +137,28 @@ static void put_numbers(void *ctx, int32_t y, int32_t x, int32_t count, const ui
             continue;
         }
         for (int32_t c = 0; c < 3; c++) {
-            *out++ = to->value[c][pixels[to->from == 3 ? c : 0]];
+            *out++ = to->value[c][pixels[to->from == 3 ? to->pick[c] : 0]];
         }
     }
 }
 
 void culm_vision_fill(const struct culm_vision_input *input, const struct culm_frame *frame,
                       float *ret_data) {
-    struct numbers to = {ret_data, input->width, input->channels, frame->channels, {{0}}};
+    const struct culm_vision_place place = culm_vision_place_of(input, frame->width, frame->height);
+    const int64_t all = (int64_t)input->width * input->height * input->channels;
+    struct numbers to = {.data = ret_data + begin_of(input, &place),
+                         .width = input->width,
+                         .channels = input->channels,
+                         .from = frame->channels};
     for (int c = 0; c < 3; c++) {
+        to.pick[c] = input->bgr ? 2 - c : c;
         for (int x = 0; x < 256; x++) {
             to.value[c][x] = ((float)x / 255 - input->mean[c]) / input->deviation[c];
         }
     }
-    stretch(frame, input->width, input->height, put_numbers, &to);
+    for (int64_t i = 0; (place.width < input->width || place.height < input->height) && i < all;
+         i++) {
+        ret_data[i] = to.value[i % input->channels][CULM_VISION_AROUND];
+    }
+    stretch(frame, place.width, place.height, put_numbers, &to);
 }

@@ -20,15 +20,15 @@ struct culm_frame {
 };
 #define CULM_FRAME_SIDE_MAX 65500
 
-/* The whole frame at the size of the input: ret_data[height,width,channels], as the network reads
+/* The whole frame at its place in the input: ret_data[height,width,channels], as the network reads
  * it. Grey becomes colour by repetition; colour becomes grey as (19595 R + 38470 G + 7471 B +
  * 32768) >> 16. */
 void culm_vision_fill(const struct culm_vision_input *input, const struct culm_frame *frame,
                       float *ret_data);
-/* The same as bytes, ret_data[height,width,channels]: culm_vision_fill gives the same from these as
- * from the frame. */
-void culm_vision_stretch(const struct culm_frame *frame, int32_t width, int32_t height,
-                         int32_t channels, uint8_t *ret_data);
+/* The same as bytes, ret_data[height,width,channels], in the order of the frame: culm_vision_fill
+ * gives the same from these, as a frame of the input's size, as from the frame. */
+void culm_vision_stretch(const struct culm_vision_input *input, const struct culm_frame *frame,
+                         uint8_t *ret_data);
 
 /* Draws the outlines of boxes into the caller's RGB picture, in a colour for each class; if `model`
  * is not NULL, with class and score above. Parts outside of the picture are clipped. */

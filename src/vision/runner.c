@@ -137,8 +137,7 @@ enum culm_status culm_vision_runner_answer(const struct culm_vision_runner *runn
                                            struct culm_answer *answer, struct culm_error *error) {
     const float *output[CULM_VISION_HEADS_MAX];
     struct culm_shape shape[CULM_VISION_HEADS_MAX];
-    const int32_t outputs = model->head_count ? model->head_count : 1;
-    for (int32_t i = 0; i < outputs; i++) {
+    for (int32_t i = 0; i < culm_vision_outputs(model); i++) {
         output[i] = culm_vision_runner_output(runner, i, sample, &shape[i]);
     }
     return culm_answer_read(model, output, shape, frame_width, frame_height, score, answer, error);

@@ -28,6 +28,31 @@ static void add_input(struct culm_sha256 *hash, const struct culm_vision_input *
     add_int(hash, input->channels);
     culm_sha256_update(hash, input->mean, sizeof input->mean);
     culm_sha256_update(hash, input->deviation, sizeof input->deviation);
+    if (input->letterbox || input->bgr) { /* other models are what they were before these */
+        add_int(hash, input->letterbox);
+        add_int(hash, input->bgr);
+    }
+}
+
+static void add_column(struct culm_sha256 *hash, const struct culm_vision_column *column) {
+    add_int(hash, column->output);
+    add_int(hash, column->from);
+    add_int(hash, column->row);
+    add_int(hash, column->each);
+}
+
+static void add_table(struct culm_sha256 *hash, const struct culm_vision_table *table) {
+    add_int(hash, table->rows);
+    add_column(hash, &table->box);
+    add_column(hash, &table->object);
+    add_column(hash, &table->score);
+    add_column(hash, &table->label);
+    add_int(hash, table->corners);
+    add_int(hash, table->fractions);
+    add_int(hash, table->end);
+    add_int(hash, table->before);
+    add_int(hash, table->behind);
+    add_int(hash, table->chosen);
 }
 
 static void add_head(struct culm_sha256 *hash, const struct culm_yolo_head *head) {
@@ -80,6 +105,9 @@ enum culm_status culm_vision_structure(struct culm_vision_model *model,
         add_input(&hash, &model->input);
         for (int32_t h = 0; h < model->head_count; h++) {
             add_head(&hash, &model->head[h]);
+        }
+        if (model->table.rows) {
+            add_table(&hash, &model->table);
         }
         add_graph(&hash, graph);
         status = culm_sha256_final(&hash, digest);

@@ -153,13 +153,20 @@ static void test_what_is_wrong(void **state) {
     bad_query("target: 0",
               "w.yaml:4: queries[0].target: 0 is out of range; allowed: above 0 and at "
               "most 1");
-    bad_query("normalize: [1, 2]", "w.yaml:4: queries[0].normalize: not a normalization; allowed: "
-                                   "none, imagenet, or six numbers: three means, three deviations "
-                                   "above 0");
-    bad_query(
-        "normalize: [0, 0, 0, 1, 0, 1]",
-        "w.yaml:4: queries[0].normalize: not a normalization; allowed: none, imagenet, or six "
-        "numbers: three means, three deviations above 0");
+    bad_query("decode: yolo",
+              "w.yaml:4: queries[0].decode: 'yolo' is not known; allowed: auto, darknet, yolov5, "
+              "yolov8, ssd, detr, boxes, classes, points");
+    bad_query("size: 640x",
+              "w.yaml:4: queries[0].size: '640x' is not a size; allowed: WIDTHxHEIGHT, "
+              "or one number for both, each 1 to 16384");
+    bad_query("normalize: [1, 2]",
+              "w.yaml:4: queries[0].normalize: not a normalization; allowed: "
+              "none, imagenet, bytes, or six numbers: three means, three deviations "
+              "above 0");
+    bad_query("normalize: [0, 0, 0, 1, 0, 1]",
+              "w.yaml:4: queries[0].normalize: not a normalization; allowed: none, imagenet, "
+              "bytes, or six "
+              "numbers: three means, three deviations above 0");
     bad("queries:\n  - {name: a/b, model: x}\n", "w.yaml:2: queries[0].name: 'a/b' is not a name; "
                                                  "allowed: up to 64 letters, digits, '_' and "
                                                  "'-'");

@@ -200,7 +200,8 @@ static void exported(const char *given_cfg, const char *given_picture) {
     struct culm_error error = {0};
     char *text;
     size_t len;
-    ok(culm_vision_export(model, NULL, inside("out.onnx"), &error), &error);
+    ok(culm_vision_export(&(struct culm_vision_which){.what = model}, inside("out.onnx"), &error),
+       &error);
     remove(inside("out.cfg"));
     assert_int_equal(predict(inside("out.onnx"), picture, &options, &error), CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "beside it"));
@@ -225,7 +226,9 @@ static void test_export(void **state) {
     exported(inside("net-two.cfg"), inside("squares.png"));
     struct culm_vision_about about;
     struct culm_error error = {0};
-    ok(culm_vision_describe_file(inside("net-two.cfg"), NULL, true, &about, &error), &error);
+    ok(culm_vision_describe_file(&(struct culm_vision_which){.what = inside("net-two.cfg")}, true,
+                                 &about, &error),
+       &error);
     assert_string_equal(about.answers, "boxes");
     assert_int_equal(about.layers, 1);
     assert_int_equal(about.layer_bytes, 28 * 4);
@@ -237,10 +240,14 @@ static void test_export(void **state) {
     ok(culm_file_read(NULL, inside("net-two.cfg"), 1 << 20, &text, &len, &error), &error);
     put("lone.cfg", text, len);
     free(text);
-    ok(culm_vision_describe_file(inside("lone.cfg"), NULL, false, &about, &error), &error);
+    ok(culm_vision_describe_file(&(struct culm_vision_which){.what = inside("lone.cfg")}, false,
+                                 &about, &error),
+       &error);
     culm_vision_about_release(&about);
-    assert_int_equal(culm_vision_describe_file(inside("lone.cfg"), NULL, true, &about, &error),
-                     CULM_ERR_CONFIG);
+    assert_int_equal(
+        culm_vision_describe_file(&(struct culm_vision_which){.what = inside("lone.cfg")}, true,
+                                  &about, &error),
+        CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "lone.weights"));
 }
 

@@ -266,7 +266,8 @@ static void test_stretch(void **state) {
         from[i] = (uint8_t)(random >> 24);
     }
     const struct culm_frame frame = {from, W * 3, W, H, 3};
-    culm_vision_stretch(&frame, TO_W, TO_H, 3, to);
+    const struct culm_vision_input wide = {.width = TO_W, .height = TO_H, .channels = 3};
+    culm_vision_stretch(&wide, &frame, to);
     for (int y = 0; y < TO_H; y++) {
         for (int x = 0; x < TO_W; x++) {
             double v = fmin(fmax((y + 0.5) * H / TO_H - 0.5, 0), H - 1);
@@ -285,14 +286,14 @@ static void test_stretch(void **state) {
     /* the same size is the same picture; numbers are normalised by channel */
     uint8_t same[sizeof from];
     float numbers[H * W * 3], one[H * W];
-    culm_vision_stretch(&frame, W, H, 3, same);
+    const struct culm_vision_input input = {W, H, 3, {0.5F, 0, 0.25F}, {1, 0.5F, 2}, false, false};
+    culm_vision_stretch(&input, &frame, same);
     assert_memory_equal(same, from, sizeof from);
-    const struct culm_vision_input input = {W, H, 3, {0.5F, 0, 0.25F}, {1, 0.5F, 2}};
     culm_vision_fill(&input, &frame, numbers);
     assert_float_equal(numbers[0], from[0] / 255.0 - 0.5, 1e-6);
     assert_float_equal(numbers[1], from[1] / 255.0 * 2, 1e-6);
     assert_float_equal(numbers[2], (from[2] / 255.0 - 0.25) / 2, 1e-6);
-    const struct culm_vision_input plain = {W, H, 1, {0}, {1, 1, 1}};
+    const struct culm_vision_input plain = {W, H, 1, {0}, {1, 1, 1}, false, false};
     culm_vision_fill(&plain, &frame, one);
     assert_float_equal(one[0] * 255, 0.299 * from[0] + 0.587 * from[1] + 0.114 * from[2], 0.6);
     const struct culm_frame grey = {from, W, W, H, 1};
@@ -313,10 +314,11 @@ static void test_stretch_channels(void **state) {
             uint8_t bytes[TO * TO * 3 + 1];
             float direct[TO * TO * 3], through[TO * TO * 3];
             memset(bytes, 0xA5, sizeof bytes);
-            const struct culm_vision_input input = {TO, TO, wants, {0.5F, 0, 0.25F}, {1, 0.5F, 2}};
+            const struct culm_vision_input input = {TO,           TO,    wants, {0.5F, 0, 0.25F},
+                                                    {1, 0.5F, 2}, false, false};
             const struct culm_frame frame = {from, (size_t)(W * has), W, H, has};
             culm_vision_fill(&input, &frame, direct);
-            culm_vision_stretch(&frame, TO, TO, wants, bytes);
+            culm_vision_stretch(&input, &frame, bytes);
             assert_int_equal(bytes[TO * TO * wants], 0xA5);
             const struct culm_frame small = {bytes, (size_t)(TO * wants), TO, TO, wants};
             culm_vision_fill(&input, &small, through);
