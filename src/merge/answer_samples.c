@@ -46,9 +46,18 @@ enum culm_status culm_answer_samples_get(void *ctx, int64_t sample, float *ret_i
     struct culm_answer_samples *samples = ctx;
     const struct culm_merge_frames *frames = samples->frames;
     const struct culm_answer *answer = &samples->answer[sample];
-    const float width = (float)frames->size[sample].width;
-    const float height = (float)frames->size[sample].height;
+    float width = (float)frames->size[sample].width, left = 0;
+    float height = (float)frames->size[sample].height, top = 0;
     struct culm_answer_samples_slot *slot = &samples->slot[samples->turn];
+    if (samples->input &&
+        samples->input->letterbox) { /* the input is wider or higher than the frame */
+        const struct culm_vision_place place =
+            culm_vision_place_of(samples->input, (int32_t)width, (int32_t)height);
+        left = width * (float)place.x / (float)place.width;
+        top = height * (float)place.y / (float)place.height;
+        width *= (float)samples->input->width / (float)place.width;
+        height *= (float)samples->input->height / (float)place.height;
+    }
     samples->turn = (samples->turn + 1) % samples->slots;
     if (!CULM_GROW(slot->box, slot->box_capacity, answer->box_count)) {
         return no_memory(error);
@@ -58,12 +67,12 @@ enum culm_status culm_answer_samples_get(void *ctx, int64_t sample, float *ret_i
     for (int32_t b = 0; b < answer->box_count; b++) {
         const struct culm_box *box = &answer->box[b];
         slot->box[b] = (struct culm_wanted_box){
-            (box->x + box->width / 2) / width, (box->y + box->height / 2) / height,
+            (box->x + box->width / 2 + left) / width, (box->y + box->height / 2 + top) / height,
             box->width / width, box->height / height, box->class_index};
     }
     for (int32_t p = 0; p < answer->point_count; p++) {
-        slot->points[2 * p] = answer->point[p].x / width;
-        slot->points[2 * p + 1] = answer->point[p].y / height;
+        slot->points[2 * p] = (answer->point[p].x + left) / width;
+        slot->points[2 * p + 1] = (answer->point[p].y + top) / height;
     }
     int32_t label = answer->class_count > 0 ? answer->classes[0].class_index : -1;
     *ret_wanted = (struct culm_wanted){.label = frames->label ? frames->label[sample] : label,

@@ -18,6 +18,7 @@ struct culm_answer_samples_slot { /* the answer to one sample */
 
 struct culm_answer_samples {
     int64_t elements;                       /* floats in a frame */
+    const struct culm_vision_input *input;  /* borrowed; NULL: frames are stretched */
     const struct culm_merge_frames *frames; /* borrowed */
     struct culm_answer *answer;             /* [frames]: owned */
     struct culm_answer_samples_slot *slot;  /* [slots] */

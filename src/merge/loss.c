@@ -2,6 +2,7 @@
 #include "merge/loss.h"
 
 #include "base/exact.h"
+#include "merge/loss_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -281,6 +282,10 @@ double culm_loss_original(const struct culm_vision_model *model, int32_t output,
         if (model->head[h].output == output) {
             return like_map(model->head[h].classes, count, want, got, scale, ret_gradient);
         }
+    }
+    if (model->table.rows) {
+        memset(ret_gradient, 0, (size_t)count * sizeof *ret_gradient);
+        return culm_loss_table(model, output, want, got, scale, ret_gradient);
     }
     if (model->kind == CULM_ANSWER_CLASSES && model->end == CULM_FUNCTION_SIGMOID) {
         for (int64_t i = 0; i < count; i++) {

@@ -61,8 +61,9 @@ double culm_loss_points(int64_t count, const float *wanted, const float *numbers
  * Detectors: the cross-entropy of the objectness against the original's probability of an object;
  * and, weighted by that probability, the cross-entropies of the position in the cell and of the
  * classes, and the squared error of the size. Classifiers: the cross-entropy against the original's
- * probabilities, of each class where these are by themselves. Points: 100 times the squared error. The smallest possible value is subtracted
- * from each, so the loss is 0 where nothing differs. */
+ * probabilities, of each class where these are by themselves. Points: 100 times the squared error. A table of candidates: the
+ * cross-entropies of its scores and, weighted by the original's, the squared error of boxes relative to their size. The smallest
+ * possible value is subtracted from each, so the loss is 0 where nothing differs. */
 double culm_loss_original(const struct culm_vision_model *model, int32_t output, int64_t count,
                           const float *want, const float *got, double scale, float *work,
                           float *ret_gradient);

@@ -108,6 +108,7 @@ static enum culm_status prepare(struct work *w, int32_t model, struct culm_error
     enum culm_status status =
         culm_answer_samples_init(samples, frames, culm_elements(&own->graph->field[0].shape),
                                  own->vision->classes, BATCH, error);
+    samples->input = &own->vision->input;
     return status == CULM_OK
                ? culm_judge_answer(s->query[q].judge, own->original, frames, samples->answer, error)
                : status;

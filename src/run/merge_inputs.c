@@ -60,7 +60,7 @@ static enum culm_status identify(const struct culm_merge_model *model,
 
 /* Merging judges, and learns, what answers are read from. It could ruin any other output unseen. */
 static enum culm_status need_judged(const struct culm_merge_model *model,
-                                    struct culm_error *error) {
+                                    enum culm_merge_method method, struct culm_error *error) {
     const struct culm_vision_model *vision = model->vision;
     const struct culm_graph *graph = model->graph;
     if (vision->unread[0]) {
@@ -69,6 +69,13 @@ static enum culm_status need_judged(const struct culm_merge_model *model,
                               "them, so merging could not judge the others; export the model with "
                               "that one alone",
                               vision->name, vision->unread);
+    }
+    if (vision->table.rows && (method == CULM_MERGE_GEMEL || method == CULM_MERGE_GEMEL_FIXED)) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%s' works out its boxes itself, and method '%s' trains the maps that "
+            "boxes are worked out from; use 'method: culm'",
+            vision->name, culm_merge_method_names[method]);
     }
     for (int32_t o = 0; o < graph->output_count; o++) {
         bool read = vision->head_count == 0 && o < culm_vision_outputs(vision);
@@ -104,7 +111,7 @@ static enum culm_status open_model(struct culm_merge_inputs *in, const struct cu
     in->models++;
     status = structure ? culm_merge_model_look(&in->model[k], in->vision[k], error)
                        : culm_merge_model_init(&in->model[k], in->vision[k], error);
-    status = status ? status : need_judged(&in->model[k], error);
+    status = status ? status : need_judged(&in->model[k], in->workload->merge.method, error);
     if (status != CULM_OK) {
         return culm_error_prefix(error, "query '%s'", q->name);
     }

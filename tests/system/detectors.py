@@ -142,12 +142,12 @@ def refused(bench, words, *texts):
 
 # --- YOLOv8, v9, v11 ---
 
-def yolov8(path, names=("cat", "dog"), turned=False, **how):
+def yolov8(path, names=("cat", "dog"), turned=False, seed=0, **how):
     """The head of Ultralytics' export, as `simplify=True` writes it: [batch, 4 + classes, candidates]."""
     net, parts, cells = Net(**how), [], 0
     for s, stride in enumerate(STRIDES):
-        net.layer(f"box{s}", stride, 4 * BINS, 11 + s)
-        net.layer(f"cls{s}", stride, CLASSES, 31 + s, bias=-1.0)
+        net.layer(f"box{s}", stride, 4 * BINS, 11 + s)  # boxes alike, classes not
+        net.layer(f"cls{s}", stride, CLASSES, 31 + s + 100 * seed, bias=-1.0)
         net.add("Concat", f"box{s} cls{s}", f"both{s}", axis=1)
         net.ints(f"shape{s}", [0, 4 * BINS + CLASSES, -1])
         net.add("Reshape", f"both{s} shape{s}", f"flat{s}")
@@ -356,6 +356,37 @@ def not_classes(bench):
 
 
 cases.add("detectors: what is not understood is not classes", not_classes, first=True)
+
+# --- merging ---
+
+def merged(bench):
+    """Two detectors that work out their boxes are merged, judged by these, and answer from the package as its query says."""
+    os.mkdir(bench.path("pictures"))
+    for k in range(24):
+        picture(bench.path(f"pictures/{k:02}.png"), seed=100 + k)
+    yolov8(bench.path("a.onnx"))
+    yolov8(bench.path("b.onnx"), seed=1)
+    queries = [{"name": name, "model": f"{name}.onnx", "feed": "camera", "score": 0.5, "decode": "yolov8", "fit": "stretch"} for name in "ab"]
+    path = bench.config({"feeds": {"camera": {"file": "pictures"}}, "queries": queries, "merge": {"held_out": 0.25, "steps": 20, "seed": 3}}, "w.yaml")
+    ended = bench.run("merge", path, "--out", "package", "--json")
+    equal(ended.code, 0, f"exit code of merge; {ended.err!r}")
+    done = json.loads(ended.out.splitlines()[-1])
+    equal([(one["query"], one["original"]) for one in done["queries"]], [("a", 1), ("b", 1)], "queries")
+    check(done["saved"] > 0, f"nothing is shared: {done}")
+    equal(bench.run("merge", "show", "package", "--check").code, 0, "merge show --check")
+    check(answers(bench, "package:a", "pictures", "--score", 0.5)[0], "no boxes from the package")
+    same(answers(bench, "package:a", "pictures/00.png", "--score", 0.5)[0],
+         answers(bench, "package:a", "pictures", "--score", 0.5, "--frames", "0")[0], "a picture of the folder")
+    bench.config({"feeds": {"camera": {"file": "pictures", "fps": 100}}, "queries": [{**one, "deadline_ms": 5000} for one in queries]}, "e.yaml")
+    ended = bench.run("edge", "run", "e.yaml", "--package", "package", "--out", "run", "--set", "edge.memory=all", "--set", "edge.originals=never")
+    equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
+    with open(bench.path("run/a.jsonl"), encoding="utf-8") as file:
+        told = {line["frame"]: [(b["class"], b["score"], b["x"], b["y"], b["width"], b["height"]) for b in line["boxes"]] for line in map(json.loads, file)}
+    equal(told[0], answers(bench, "package:a", "pictures", "--score", 0.5, "--frames", "0")[0], "answers of edge run")
+    refused(bench, ["merge", path, "--out", "other", "--set", "merge.method=gemel"], "method: culm")
+
+
+cases.add("detectors: merged, and run from the package", merged, first=True)
 
 if __name__ == "__main__":
     cases.run()

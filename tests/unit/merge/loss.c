@@ -223,6 +223,53 @@ static void test_each(void **state) {
     device->ops->release(device, work);
 }
 
+/* Gradients of a table against differences, in whatever way its scores are read; and 0 where nothing
+ * differs. */
+static void test_table(void **state) {
+    (void)state;
+    enum { ROWS = 6, EACH = 8, ALL = ROWS * EACH };
+    float want[ALL], got[ALL], gradient[ALL], other[ALL], *work = work_new(ALL);
+    for (int how = 0; how < 6; how++) {
+        const bool across = how % 2;
+        const enum culm_function end = how / 2 == 0   ? CULM_FUNCTION_NONE
+                                       : how / 2 == 1 ? CULM_FUNCTION_SIGMOID
+                                                      : CULM_FUNCTION_SOFTMAX;
+        const int64_t row = across ? 1 : EACH, each = across ? ROWS : 1;
+        struct culm_vision_model model = {
+            .kind = CULM_ANSWER_BOXES,
+            .classes = 3,
+            .input = {.width = 40, .height = 30},
+            .table = {.rows = ROWS,
+                      .count = 1,
+                      .box = {0, 0, row, each},
+                      .object = {how < 4 ? 0 : -1, 4 * each, row, each},
+                      .score = {0, 5 * each, row, each},
+                      .label = {.output = -1},
+                      .corners = (enum culm_vision_corners)(how % 3),
+                      .end = end},
+        };
+        fill(want, ALL, 1);
+        for (int i = 0; i < ALL; i++) {
+            const int number = across ? i / ROWS : i % EACH;
+            want[i] = number < 4 ? 20 + 10 * want[i] : how / 2 ? 2 * want[i] : 0.5f + want[i] / 3;
+            got[i] = number < 4 ? want[i] + 1 : how / 2 ? want[i] + 0.5f : 0.5f;
+        }
+        assert_true(fabs(culm_loss_original(&model, 0, ALL, want, want, 1, work, gradient)) < 1e-9);
+        double loss = culm_loss_original(&model, 0, ALL, want, got, 3, work, gradient);
+        assert_true(loss > 0.01);
+        for (int i = 0; i < ALL; i++) {
+            const float at = got[i], by = 1e-2f;
+            got[i] = at + by;
+            double up = culm_loss_original(&model, 0, ALL, want, got, 3, work, other);
+            got[i] = at - by;
+            double down = culm_loss_original(&model, 0, ALL, want, got, 3, work, other);
+            got[i] = at;
+            assert_true(fabs(3 * (up - down) / (2 * (double)by) - gradient[i]) < 5e-3);
+        }
+    }
+    device->ops->release(device, work);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boxes_gradient),
@@ -231,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_hostile_boxes),
         cmocka_unit_test(test_label_and_points),
         cmocka_unit_test(test_each),
+        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests_name("merge/loss", tests, start, stop);
 }
