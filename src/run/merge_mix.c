@@ -11,6 +11,7 @@
 
 struct mixing {
     const struct culm_feed_config *config;
+    const struct culm_vision_input *input; /* of the query; its size is that of the new frames */
     struct culm_idx fresh;
     struct culm_feed *feed;
     int64_t height, width, channels;
@@ -31,6 +32,7 @@ int64_t culm_merge_mix_count(const char *path) {
 }
 
 static enum culm_status open_fresh(struct mixing *m, const char *path, struct culm_error *error) {
+    const struct culm_vision_input *input = m->input;
     enum culm_status status = culm_idx_open(path, NULL, &m->fresh, error);
     if (status == CULM_OK && (m->fresh.rank < 3 || m->fresh.dim[0] < 1)) {
         status = culm_error_set(error, CULM_ERR_FORMAT, "'%s' has no frames", path);
@@ -39,6 +41,15 @@ static enum culm_status open_fresh(struct mixing *m, const char *path, struct cu
         m->height = m->fresh.dim[1];
         m->width = m->fresh.dim[2];
         m->channels = m->fresh.rank == 4 ? m->fresh.dim[3] : 1;
+        if (m->width != input->width || m->height != input->height ||
+            m->channels != input->channels) {
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "'%s' has frames of %lld x %lld, and its query reads %d x %d",
+                                    path, (long long)m->width, (long long)m->height,
+                                    (int)input->width, (int)input->height);
+        }
+    }
+    if (status == CULM_OK) {
         m->frame = malloc((size_t)m->fresh.item_bytes + 1);
         status = m->frame ? CULM_OK
                           : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
@@ -82,8 +93,7 @@ static enum culm_status take_old(struct mixing *m, int64_t i, int64_t count, boo
     if (status == CULM_OK && *ret_there) {
         const struct culm_frame picture = {frame.data, frame.stride, frame.width, frame.height,
                                            frame.channels};
-        culm_vision_stretch(&picture, (int32_t)m->width, (int32_t)m->height, (int32_t)m->channels,
-                            m->frame);
+        culm_vision_stretch(m->input, &picture, m->frame);
     }
     return status == CULM_ERR_CLOSED ? CULM_OK : status;
 }
@@ -126,9 +136,10 @@ static enum culm_status write_frames(struct mixing *m, int64_t old_count, int64_
 }
 
 enum culm_status culm_merge_mix(const struct culm_feed_config *old, const char *fresh,
-                                const char *to, const struct culm_stop *stop,
-                                struct culm_merge_mixed *ret_mixed, struct culm_error *error) {
-    struct mixing m = {.config = old, .stop = stop};
+                                const struct culm_vision_input *input, const char *to,
+                                const struct culm_stop *stop, struct culm_merge_mixed *ret_mixed,
+                                struct culm_error *error) {
+    struct mixing m = {.config = old, .input = input, .stop = stop};
     int64_t old_count = 0, new_count = 0;
     enum culm_status status = open_fresh(&m, fresh, error);
     status = status ? status : open_old(&m, error);

@@ -12,6 +12,7 @@
 
 #include "base/stop.h"
 #include "query/workload.h"
+#include "vision/model.h"
 
 #define CULM_MERGE_MIX_FRAMES 512 /* of both kinds, at most */
 
@@ -21,10 +22,12 @@ struct culm_merge_mixed {
 
 /* How many frames an IDX file of frames has; 0: none, or it is no such file. */
 int64_t culm_merge_mix_count(const char *path);
-/* Writes `to`, an IDX file of at most CULM_MERGE_MIX_FRAMES frames. Errors as of feeds; CULM_ERR_STOPPED.
- * Then there is no such file. */
+/* Writes `to`, an IDX file of at most CULM_MERGE_MIX_FRAMES frames, all as the query reads them (`input`).
+ * Errors as of feeds; CULM_ERR_FORMAT: the new ones are of another size; CULM_ERR_STOPPED. Then there is no
+ * such file. */
 enum culm_status culm_merge_mix(const struct culm_feed_config *old, const char *fresh,
-                                const char *to, const struct culm_stop *stop,
-                                struct culm_merge_mixed *ret_mixed, struct culm_error *error);
+                                const struct culm_vision_input *input, const char *to,
+                                const struct culm_stop *stop, struct culm_merge_mixed *ret_mixed,
+                                struct culm_error *error);
 
 #endif

@@ -187,8 +187,8 @@ static bool sees_as(const struct culm_workload *workload, const struct culm_merg
     const struct culm_query_config *a = &workload->queries[drifted], *b = &workload->queries[q];
     const struct culm_vision_input *x = &in->vision[in->model_of[drifted]]->input;
     const struct culm_vision_input *y = &in->vision[in->model_of[q]]->input;
-    return q == drifted || (a->feed_index == b->feed_index && !b->labels && x->width == y->width &&
-                            x->height == y->height && x->channels == y->channels);
+    return q == drifted ||
+           (a->feed_index == b->feed_index && !b->labels && culm_vision_same_bytes(x, y));
 }
 
 /* Mixes frames for a query that has drifted, and for those that see the same. */
@@ -206,7 +206,9 @@ static enum culm_status mix_one(struct culm_merge_watch *w, struct culm_workload
     const struct culm_feed_config *old = &workload->feeds[workload->queries[number].feed_index];
     enum culm_status status =
         merge_watch_frames_path(w->folder, drifted->query, old->file, path, error);
-    status = status ? status : culm_merge_mix(old, drifted->frames, path, &stop, &mixed, error);
+    status = status ? status
+                    : culm_merge_mix(old, drifted->frames, &in->vision[in->model_of[number]]->input,
+                                     path, &stop, &mixed, error);
     json_t *others = json_array();
     for (size_t q = 0; q < workload->query_count && q < CULM_EDGE_QUERIES_MAX; q++) {
         sees[q] = status == CULM_OK && sees_as(workload, in, number, (int32_t)q);

@@ -51,9 +51,10 @@ static void mixes(int old_count, int new_count, int want_old, int want_new) {
     put_images(old, old_count, 12, OLD_LEVEL); /* of another size than the model reads */
     put_images(fresh, new_count, 8, NEW_LEVEL);
     const struct culm_feed_config feed = {.name = "f", .file = old, .stall_ms = 1000};
+    const struct culm_vision_input input = {.width = 8, .height = 8, .channels = 1};
     bool stopped = false;
     const struct culm_stop stop = {asked, &stopped};
-    if (culm_merge_mix(&feed, fresh, mixed, &stop, &got, &error) != CULM_OK) {
+    if (culm_merge_mix(&feed, fresh, &input, mixed, &stop, &got, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
     assert_int_equal(got.old_frames, want_old);
@@ -78,14 +79,17 @@ static void mixes(int old_count, int new_count, int want_old, int want_new) {
     free(data);
     stopped = true;
     assert_int_equal(unlink(mixed), 0);
-    assert_int_equal(culm_merge_mix(&feed, fresh, mixed, &stop, &got, &error), CULM_ERR_STOPPED);
+    assert_int_equal(culm_merge_mix(&feed, fresh, &input, mixed, &stop, &got, &error),
+                     CULM_ERR_STOPPED);
     assert_false(culm_file_exists(mixed));
     stopped = false;
     put_images(fresh, 0, 8, NEW_LEVEL);
-    assert_int_equal(culm_merge_mix(&feed, fresh, mixed, &stop, &got, &error), CULM_ERR_FORMAT);
+    assert_int_equal(culm_merge_mix(&feed, fresh, &input, mixed, &stop, &got, &error),
+                     CULM_ERR_FORMAT);
     assert_int_equal(unlink(old), 0);
     put_images(fresh, 20, 8, NEW_LEVEL);
-    assert_int_equal(culm_merge_mix(&feed, fresh, mixed, &stop, &got, &error), CULM_ERR_CONFIG);
+    assert_int_equal(culm_merge_mix(&feed, fresh, &input, mixed, &stop, &got, &error),
+                     CULM_ERR_CONFIG);
     assert_false(culm_file_exists(mixed));
 }
 
