@@ -21,7 +21,7 @@
 
 struct values {
     struct culm_option_list sets;
-    const char *out;
+    const char *out, *targets;
     bool resume, json, check, watch;
 };
 
@@ -31,6 +31,9 @@ static const struct culm_option options[] = {
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "the package to write (default: runs/<workload name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the package in DIR"),
+    CULM_OPTION("targets", TEXT, "T,T,...", struct values, targets,
+                "merges for each of these targets, too, into DIR/targets/T, and shows what each "
+                "saves"),
     CULM_OPTION("watch", FLAG, NULL, struct values, watch,
                 "merges on by itself, niced, whenever RUN, a folder of 'culm edge run', has other "
                 "queries or tells of drift"),
@@ -106,23 +109,13 @@ static enum culm_status open_sink(const struct values *v, struct culm_sink **ret
     return *ret_sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-static enum culm_status merge(const char *path, const struct values *v, struct culm_error *error) {
-    char dir[CULM_PATH_MAX];
-    struct culm_sink *sink = NULL;
-    struct culm_config *workload = NULL;
-    enum culm_status status = v->out ? culm_path_format(dir, error, "%s", v->out)
-                                     : culm_cli_default_out(path, dir, error);
+/* Merges a workload into `dir`. `goes_on`: only if what is there is not the outcome already. */
+static enum culm_status merge_into(const struct culm_config *workload, const char *dir, bool resume,
+                                   bool goes_on, struct culm_sink *sink, struct culm_error *error) {
     const struct culm_merging_options how = {
-        .size = sizeof how, .dir = dir, .resume = v->resume, .warning = on_warning};
-    if (status == CULM_OK) {
-        status = open_workload(path, v, &workload, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_merging_new(workload, &how, &running, error);
-    }
-    culm_config_free(workload);
-    status = status ? status : open_sink(v, &sink, error);
-    if (status == CULM_OK) {
+        .size = sizeof how, .dir = dir, .resume = resume, .warning = on_warning};
+    enum culm_status status = culm_merging_new(workload, &how, &running, error);
+    if (status == CULM_OK && !(goes_on && culm_merging_is_settled(running))) {
         culm_merging_watch(running, sink);
         hear_signals();
         status = culm_merging_run(running, error);
@@ -130,7 +123,139 @@ static enum culm_status merge(const char *path, const struct values *v, struct c
     struct culm_merging *ended = running;
     running = NULL;
     culm_merging_free(ended);
+    return status;
+}
+
+/* The workload, with what was set, and the folder for it. */
+static enum culm_status open_merge(const char *path, const struct values *v, char *ret_dir,
+                                   struct culm_config **ret_workload, struct culm_error *error) {
+    enum culm_status status = v->out ? culm_path_format(ret_dir, error, "%s", v->out)
+                                     : culm_cli_default_out(path, ret_dir, error);
+    return status ? status : open_workload(path, v, ret_workload, error);
+}
+
+static enum culm_status merge(const char *path, const struct values *v, struct culm_error *error) {
+    char dir[CULM_PATH_MAX];
+    struct culm_sink *sink = NULL;
+    struct culm_config *workload = NULL;
+    enum culm_status status = open_merge(path, v, dir, &workload, error);
+    status = status ? status : open_sink(v, &sink, error);
+    status = status ? status : merge_into(workload, dir, v->resume, false, sink, error);
+    culm_config_free(workload);
     culm_sink_free(sink);
+    return status;
+}
+
+/* --- several targets --- */
+
+#define TARGETS_MAX 32
+
+struct targets {
+    double value[TARGETS_MAX];
+    char name[TARGETS_MAX][16]; /* as given */
+    size_t count;
+};
+
+static enum culm_status read_targets(const char *text, struct targets *targets,
+                                     struct culm_error *error) {
+    targets->count = 0;
+    for (const char *at = text;; at++) {
+        const size_t len = strcspn(at, ",");
+        char *end;
+        const double value = strtod(at, &end);
+        if (targets->count == TARGETS_MAX || len == 0 || len >= sizeof *targets->name ||
+            strspn(at, "0123456789.") < len || end != at + len || !(value > 0 && value <= 1)) {
+            return culm_error_set(
+                error, CULM_ERR_ARGUMENT,
+                "--targets: '%.60s' is no list of up to %d numbers above 0 and up "
+                "to 1; write 0.9,0.95",
+                text, TARGETS_MAX);
+        }
+        snprintf(targets->name[targets->count], sizeof *targets->name, "%.*s", (int)len, at);
+        targets->value[targets->count++] = value;
+        at += len;
+        if (!*at) {
+            return CULM_OK;
+        }
+    }
+}
+
+static void print_row(const json_t *row) {
+    json_t *target = json_object_get(row, "target"), *item;
+    size_t index;
+    if (json_is_number(target)) {
+        printf("%6.4g", json_number_value(target));
+    } else {
+        printf("%6s", "own");
+    }
+    printf(" %7.1f %% %10.2f MB ", 100 * json_number_value(json_object_get(row, "saved")),
+           json_number_value(json_object_get(row, "saved_bytes")) / 1e6);
+    json_array_foreach(json_object_get(row, "queries"), index, item) {
+        const double was = json_number_value(json_object_get(item, "original"));
+        const double is = json_number_value(json_object_get(item, "merged"));
+        printf("  %s %.4f (%.2f MB)", json_string_value(json_object_get(item, "query")),
+               was > 0 ? is / was : 0,
+               json_number_value(json_object_get(item, "shared_bytes")) / 1e6);
+    }
+    printf("\n");
+}
+
+/* Merges for one of the targets; *ret_dir: where that is. */
+static enum culm_status merge_target(const struct culm_config *workload, const char *dir,
+                                     const struct targets *targets, size_t number,
+                                     struct culm_sink *sink, char *ret_dir,
+                                     struct culm_error *error) {
+    struct culm_config *own = NULL;
+    char config[CULM_PATH_MAX];
+    enum culm_status status = culm_merge_for_target(workload, targets->value[number], &own, error);
+    if (status == CULM_OK && !own) { /* it is the workload's, and has been merged */
+        return culm_path_format(ret_dir, error, "%s", dir);
+    }
+    status = status ? status
+                    : culm_path_format(ret_dir, error, "%s/targets/%s", dir, targets->name[number]);
+    status = status ? status : culm_path_format(config, error, "%s/config.yaml", ret_dir);
+    const bool there = status == CULM_OK && culm_file_exists(config);
+    status = status ? status : merge_into(own, ret_dir, there, true, sink, error);
+    culm_config_free(own);
+    return status;
+}
+
+/* All targets, after the workload's own, whose package is the one that is left in `dir`. */
+static enum culm_status merge_targets(const char *path, const struct values *v,
+                                      struct culm_error *error) {
+    char dir[CULM_PATH_MAX], of[CULM_PATH_MAX];
+    struct targets targets;
+    struct culm_sink *sink = NULL;
+    struct culm_config *workload = NULL;
+    json_t *row = NULL, *rows = json_array();
+    enum culm_status status = read_targets(v->targets, &targets, error);
+    status = status ? status : open_merge(path, v, dir, &workload, error);
+    status = status ? status : open_sink(v, &sink, error);
+    status = status ? status : merge_into(workload, dir, v->resume, true, sink, error);
+    if (status == CULM_OK && !(status = culm_merge_curve(dir, 0, &row, error))) {
+        json_array_append_new(rows, row);
+    }
+    for (size_t t = 0; t < targets.count && status == CULM_OK; t++) {
+        status = merge_target(workload, dir, &targets, t, sink, of, error);
+        status = status ? status : culm_merge_curve(of, targets.value[t], &row, error);
+        if (status == CULM_OK) {
+            json_array_append_new(rows, row);
+        }
+    }
+    culm_config_free(workload);
+    culm_sink_free(sink);
+    size_t index;
+    json_array_foreach(rows, index, row) {
+        if (v->json) {
+            culm_cli_print_json(json_incref(row));
+        } else {
+            printf("%s", index ? ""
+                               : "target      saved              kept of each query's accuracy "
+                                 "(bytes that it shares)\n");
+            print_row(row);
+        }
+    }
+    json_decref(rows);
     return status;
 }
 
@@ -249,6 +374,7 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
         if ((status = culm_cli_only(v->resume, "resume", of, error)) ||
             (status = culm_cli_only(v->out, "out", of, error)) ||
             (status = culm_cli_only(v->sets.count, "set", of, error)) ||
+            (status = culm_cli_only(v->targets, "targets", of, error)) ||
             (status = culm_cli_only(v->check, "check", "culm merge show", error))) {
             return status;
         }
@@ -259,7 +385,11 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
         (status = culm_cli_only(v->out && shows, "out", "culm merge WORKLOAD.yaml", error))) {
         return status;
     }
-    return shows ? show(arguments->items[1], v, error) : merge(arguments->items[0], v, error);
+    status = culm_cli_only(v->targets && shows, "targets", "culm merge WORKLOAD.yaml", error);
+    return status       ? status
+           : shows      ? show(arguments->items[1], v, error)
+           : v->targets ? merge_targets(arguments->items[0], v, error)
+                        : merge(arguments->items[0], v, error);
 }
 
 int culm_cli_merge(int argc, char **argv) {

@@ -12,6 +12,7 @@
 #include "base/status.h"
 
 #include <culm.h>
+#include <jansson.h>
 
 struct culm_sink;
 struct culm_summary;
@@ -121,5 +122,12 @@ void culm_merging_watch(struct culm_merging *merging, struct culm_sink *sink);
 /* Of one that is to go on: whether its package has what the workload asks for, from a merge that has
  * ended. False also if that cannot be read: to run it says why. */
 bool culm_merging_is_settled(const struct culm_merging *merging);
+/* The same workload with this target for all queries, for the caller to free; NULL: it is that. */
+enum culm_status culm_merge_for_target(const struct culm_config *workload, double target,
+                                       struct culm_config **ret_workload, struct culm_error *error);
+/* What the package in `dir` saves, and how well its queries answer: the event `curve`. target: 0: the
+ * workload's own. */
+enum culm_status culm_merge_curve(const char *dir, double target, json_t **ret_json,
+                                  struct culm_error *error);
 
 #endif

@@ -570,6 +570,37 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, sig
     cases.add(f"{number.name} ends it so that it can be resumed", stopped, number, first=number == signal.SIGHUP)
 
 
+def curve(bench):
+    """Several targets: a package for each, of which the workload's own is the one that is left; what is merged already is not merged again."""
+    path = workload(bench)
+    merge(bench, path, "package")
+    before = files(bench.path("package"))
+    words = ("--targets", "0.2,0.5,1", "--resume")
+    ended = merge(bench, path, "package", *words)
+    rows = ended.all("curve")
+    equal([row["target"] for row in rows], [None, 0.2, 0.5, 1], "targets")
+    own = bench.path("package")
+    equal([row["package"] for row in rows], [own, own, os.path.join(own, "targets", "0.5"), os.path.join(own, "targets", "1")], "packages")
+    equal(len(ended.all("start")), 2, "merges")
+    for row in rows[1:]:
+        shown = json.loads(bench.run("merge", "show", row["package"], "--check", "--json").out)
+        equal([shown[key] for key in ("total_bytes", "saved_bytes")], [row["bytes"], row["saved_bytes"]], "bytes")
+        for query, said in zip(shown["queries"], row["queries"], strict=True):
+            equal((query["target"], query["merged"], query["shared_bytes"]), (row["target"], said["merged"], said["shared_bytes"]), "what is told of a query")
+            check(said["merged"] >= row["target"] * said["original"], f"a promise was broken: {row}")
+    equal({name: data for name, data in files(bench.path("package")).items() if not name.startswith("targets")}, before, "the workload's own package")
+    again = merge(bench, path, "package", *words)
+    equal((again.all("start"), again.all("curve")), ([], rows), "merges of the same again, and what is told")
+    table = bench.run("merge", path, "--out", own, *words).out
+    check(table.count("\n") == 5 and all(f"{row['saved'] * 100:.1f} %" in table for row in rows), f"no table: {table!r}")
+    for wrong in "0.9,,1", "2", "0", "x", "nan", ",".join(["0.5"] * 33):
+        ended = bench.run("merge", path, "--out", bench.path("other"), "--targets", wrong)
+        equal((ended.code, ended.err.count("\n")), (2, 1), f"exit code with {wrong}, and lines of {ended.err!r}")
+
+
+cases.add("a curve over targets", curve, first=True)
+
+
 def refused(bench):
     path = workload(bench)
     merge(bench, path, "package", "--set", "merge.method=max")
