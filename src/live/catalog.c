@@ -666,38 +666,56 @@ static void key_of_package(const struct culm_workload *workload,
     }
 }
 
+/* The source of a part. -1: out of memory. */
+static int32_t source_of(const struct culm_live_catalog *catalog, enum culm_live_sharing sharing,
+                         const struct culm_package_round *round,
+                         const struct culm_live_entry *entry, int32_t p, bool own,
+                         struct culm_live_store *store) {
+    char key[CULM_VISION_SIGNATURE_TEXT + CULM_SHA256_HEX];
+    if (sharing == CULM_LIVE_SHARE_PACKAGE) {
+        key_of_package(&catalog->workload, entry, round, &entry->part[p], own, key, sizeof key);
+    } else if (sharing == CULM_LIVE_SHARE_EQUAL && !own) {
+        key_of_equal(entry, &entry->part[p], key, sizeof key);
+    } else {
+        key_of(entry, &entry->part[p], key, sizeof key);
+    }
+    return culm_live_store_source(store, key, entry->part[p].bytes, 0);
+}
+
+enum culm_status culm_live_catalog_sources(const struct culm_live_catalog *catalog,
+                                           enum culm_live_sharing sharing,
+                                           const struct culm_package_round *round, uint64_t plain,
+                                           struct culm_live_store *store,
+                                           int32_t *ret_list[CULM_EDGE_QUERIES_MAX],
+                                           struct culm_error *error) {
+    bool ok = true;
+    for (size_t q = 0; q < catalog->workload.query_count && ok; q++) {
+        const struct culm_live_entry *entry = &catalog->entry[q];
+        ret_list[q] = malloc(((size_t)entry->part_count + 1) * sizeof *ret_list[q]);
+        ok = ret_list[q] != NULL;
+        for (int32_t p = 0; p < entry->part_count && ok; p++) {
+            /* Originals come first, as in a run, so that plans are the same to the last tie. */
+            ok = sharing != CULM_LIVE_SHARE_PACKAGE ||
+                 source_of(catalog, sharing, round, entry, p, true, store) >= 0;
+            ret_list[q][p] = source_of(catalog, sharing, round, entry, p, plain >> q & 1, store);
+            ok = ok && ret_list[q][p] >= 0;
+        }
+    }
+    return ok ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+}
+
 enum culm_status culm_live_catalog_lay(const struct culm_live_catalog *catalog,
                                        enum culm_live_sharing sharing,
                                        const struct culm_package_round *round, uint64_t plain,
                                        struct culm_live_store *store,
                                        struct culm_live_laid **ret_laid, struct culm_error *error) {
-    size_t queries = catalog->workload.query_count;
+    const size_t queries = catalog->workload.query_count;
     struct culm_live_needs needs[CULM_EDGE_QUERIES_MAX] = {0};
     int32_t *list[CULM_EDGE_QUERIES_MAX] = {0};
-    enum culm_status status = CULM_OK;
-    for (size_t q = 0; q < queries && status == CULM_OK; q++) {
-        const struct culm_live_entry *entry = &catalog->entry[q];
-        bool own = plain >> q & 1;
-        list[q] = malloc(((size_t)entry->part_count + 1) * sizeof *list[q]);
-        for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
-            char key[CULM_VISION_SIGNATURE_TEXT + CULM_SHA256_HEX];
-            if (sharing == CULM_LIVE_SHARE_PACKAGE) {
-                key_of_package(&catalog->workload, entry, round, &entry->part[p], own, key,
-                               sizeof key);
-            } else if (sharing == CULM_LIVE_SHARE_EQUAL && !own) {
-                key_of_equal(entry, &entry->part[p], key, sizeof key);
-            } else {
-                key_of(entry, &entry->part[p], key, sizeof key);
-            }
-            int32_t source =
-                list[q] ? culm_live_store_source(store, key, entry->part[p].bytes, 0) : -1;
-            if (source < 0) {
-                status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
-            } else {
-                list[q][p] = source;
-            }
-        }
-        needs[q] = (struct culm_live_needs){list[q], entry->part_count};
+    enum culm_status status =
+        culm_live_catalog_sources(catalog, sharing, round, plain, store, list, error);
+    for (size_t q = 0; q < queries; q++) {
+        needs[q] = (struct culm_live_needs){list[q], catalog->entry[q].part_count};
     }
     status = status ? status : culm_live_catalog_lay_needs(catalog, needs, store, ret_laid, error);
     for (size_t q = 0; q < queries; q++) {

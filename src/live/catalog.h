@@ -149,6 +149,14 @@ enum culm_status culm_live_catalog_choose(const struct culm_live_catalog *catalo
                                           struct culm_edge_plan *ret_plan,
                                           struct culm_error *error);
 
+/* The sources of all parts for one way of sharing, which are added to the store: ret_list[query][part],
+ * zeroed before and freed by the caller, also after a failure. Otherwise as culm_live_catalog_lay. */
+enum culm_status culm_live_catalog_sources(const struct culm_live_catalog *catalog,
+                                           enum culm_live_sharing sharing,
+                                           const struct culm_package_round *round, uint64_t plain,
+                                           struct culm_live_store *store,
+                                           int32_t *ret_list[CULM_EDGE_QUERIES_MAX],
+                                           struct culm_error *error);
 /* Makes the layout for one way of sharing; culm_live_laid_free frees it. Queries and feeds have the
  * same numbers as in the workload; limit_bytes is not set. round: for CULM_LIVE_SHARE_PACKAGE only;
  * a query that it lacks keeps its own tensors, and so does each whose bit is set in `plain`. */

@@ -2,6 +2,7 @@
 #include "live/forms.h"
 
 #include "edge/choice.h"
+#include "live/watched.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,28 +101,36 @@ enum culm_status culm_live_forms_lay(const struct culm_live_catalog *catalog,
                                      const struct culm_package_round *round,
                                      struct culm_live_forms *forms, struct culm_error *error) {
     struct culm_live_form form[CULM_EDGE_QUERIES_MAX] = {0};
-    struct culm_live_laid *merged = NULL, *plain = NULL;
+    int32_t *merged[CULM_EDGE_QUERIES_MAX] = {0}, **own = forms->own;
     int32_t queries = (int32_t)catalog->workload.query_count;
     *forms = (struct culm_live_forms){0};
+    struct culm_live_store *store = &forms->store;
     enum culm_status status =
-        culm_live_catalog_lay(catalog, sharing, round, 0, &forms->store, &merged, error);
-    status = status ? status
-                    : culm_live_catalog_lay(catalog, sharing, round, UINT64_MAX, &forms->store,
-                                            &plain, error);
+        culm_live_catalog_sources(catalog, sharing, round, 0, store, merged, error);
+    status =
+        status ? status
+               : culm_live_catalog_sources(catalog, sharing, round, UINT64_MAX, store, own, error);
     for (int32_t q = 0; q < queries && status == CULM_OK; q++) {
-        form[q] = (struct culm_live_form){merged->source[q], plain->source[q],
-                                          catalog->entry[q].part_count};
+        form[q] = (struct culm_live_form){merged[q], own[q], catalog->entry[q].part_count};
     }
-    if (status == CULM_OK && (forms->count = culm_live_form_sets(catalog, &forms->store, form,
-                                                                 queries, forms->plain)) < 0) {
+    if (status == CULM_OK &&
+        (forms->count = culm_live_form_sets(catalog, store, form, queries, forms->plain)) < 0) {
         forms->count = 0;
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
     }
-    culm_live_laid_free(merged);
-    culm_live_laid_free(plain);
+    status = status ? status : culm_live_watched_units(catalog, merged, own, store, error);
     for (int32_t i = 0; i < forms->count && status == CULM_OK; i++) {
-        status = culm_live_catalog_lay(catalog, sharing, round, forms->plain[i], &forms->store,
-                                       &forms->laid[i], error);
+        int32_t *worn[CULM_EDGE_QUERIES_MAX];
+        for (int32_t q = 0; q < queries; q++) {
+            worn[q] = forms->plain[i] >> q & 1 ? own[q] : merged[q];
+        }
+        status = culm_live_watched_units(catalog, worn, own, store, error);
+        status = status ? status
+                        : culm_live_catalog_lay(catalog, sharing, round, forms->plain[i], store,
+                                                &forms->laid[i], error);
+    }
+    for (int32_t q = 0; q < queries; q++) {
+        free(merged[q]);
     }
     return status;
 }
@@ -130,6 +139,10 @@ void culm_live_forms_release(struct culm_live_forms *forms) {
     for (int32_t i = 0; i < forms->count; i++) {
         culm_live_laid_free(forms->laid[i]);
     }
+    for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
+        free(forms->own[q]);
+    }
+    culm_live_laid_free(forms->watched);
     culm_live_store_release(&forms->store);
     *forms = (struct culm_live_forms){0};
 }
@@ -148,7 +161,18 @@ enum culm_status culm_live_forms_choose(const struct culm_live_catalog *catalog,
         layout[i] = &forms->laid[i]->layout;
         status = culm_live_catalog_prefixes(catalog, forms->laid[i], true, error);
     }
-    return status ? status
-                  : culm_live_catalog_choose(catalog, layout, forms->count, frames, NULL,
-                                             ret_chosen, ret_plan, error);
+    status = status ? status
+                    : culm_live_catalog_choose(catalog, layout, forms->count, frames, NULL,
+                                               ret_chosen, ret_plan, error);
+    culm_live_laid_free(forms->watched);
+    forms->watched = NULL;
+    status = status ? status
+                    : culm_live_watched_lay(catalog, forms->laid[*ret_chosen], forms->own,
+                                            &forms->store, &forms->watched, error);
+    if (status == CULM_OK && forms->watched) {
+        int32_t only;
+        layout[0] = &forms->watched->layout;
+        status = culm_live_catalog_choose(catalog, layout, 1, frames, NULL, &only, ret_plan, error);
+    }
+    return status;
 }

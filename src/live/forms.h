@@ -37,6 +37,10 @@ struct culm_live_forms {
     struct culm_live_laid *laid[CULM_LIVE_FORMS_MAX];
     uint64_t plain[CULM_LIVE_FORMS_MAX];
     int32_t count;
+    int32_t *own[CULM_EDGE_QUERIES_MAX]; /* by part: sources of its own weights */
+    /* The layout that was chosen last, with the originals that watch merged queries in it [live/watched.h],
+     * behind the queries of the catalog; NULL: there are none. */
+    struct culm_live_laid *watched;
 };
 /* As culm_live_catalog_lay. Must be released after a failure too. */
 enum culm_status culm_live_forms_lay(const struct culm_live_catalog *catalog,
@@ -47,10 +51,16 @@ void culm_live_forms_release(struct culm_live_forms *forms); /* fine on a zeroed
 /* The layout in which every query is merged. */
 struct culm_live_laid *culm_live_forms_merged(const struct culm_live_forms *forms);
 /* Lets queries share their beginnings in each of the layouts, whose limits must be set, and chooses
- * one as culm_edge_choose does. frames: see culm_edge_plan_options. */
+ * one as culm_edge_choose does, without the originals that watch merged queries; the plan is for the
+ * layout with these (`watched`). frames: see culm_edge_plan_options. */
 enum culm_status culm_live_forms_choose(const struct culm_live_catalog *catalog,
                                         struct culm_live_forms *forms, int64_t frames,
                                         int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
                                         struct culm_error *error);
+/* The layout that is played: `watched`, or the chosen one. */
+static inline const struct culm_edge_layout *
+culm_live_forms_played(const struct culm_live_forms *forms, int32_t chosen) {
+    return forms->watched ? &forms->watched->layout : &forms->laid[chosen]->layout;
+}
 
 #endif

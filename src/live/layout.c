@@ -3,6 +3,7 @@
  * activations and frames lie.
  */
 #include "live/run.h"
+#include "live/watched.h"
 
 #include "base/clock.h"
 
@@ -108,17 +109,13 @@ static enum culm_status lay_prefixes(const struct culm_live *run, struct culm_li
     return culm_live_prefixes_lay(of, &laid->layout, laid->query, laid->trunk, error);
 }
 
-/* An original only samples, with four times the deadline of its query; originals take turns. The
- * frames of a check are spread over its interval: those in a row would show the same thing. While a
- * query runs on its own weights after drift, its merged ones are looked at rarely. */
+/* While a query runs on its own weights after drift, its merged ones are looked at rarely. */
 static void lay_original(const struct culm_live *run, const struct live_query *original,
                          uint64_t number, uint64_t originals, struct culm_edge_query *to) {
-    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
-    double rarely = run->query[original->original_of].reverted ? CULM_EDGE_DRIFT_RARELY : 1;
-    to->every_ns = 1 + (uint64_t)(drift->every_s * 1e9 * rarely / (double)drift->frames);
-    to->after_ns = to->every_ns / (originals > 0 ? originals : 1) * number;
-    to->burst = 1;
-    to->deadline_ns = (uint64_t)(4e6 * run->query[original->original_of].deadline_ms);
+    const struct live_query *query = &run->query[original->original_of];
+    culm_live_watched_fill(&run->catalog[0]->workload.edge.drift,
+                           query->reverted ? CULM_EDGE_DRIFT_RARELY : 1, number, originals,
+                           (uint64_t)(1e6 * query->deadline_ms), to);
 }
 
 /* Fills in the queries; count[q]: how many units laid->list[q] has. */

@@ -90,7 +90,7 @@ static enum culm_status tell_plan(const struct culm_edge_planning *planning,
     }
     struct culm_live_laid *laid = forms->laid[chosen];
     const struct culm_edge_virtual_options options = {
-        .layout = &laid->layout,
+        .layout = culm_live_forms_played(forms, chosen),
         .plan = &plan,
         .for_ns = (uint64_t)((planning->for_s > 0 ? planning->for_s : PLAN_S) * 1e9)};
     if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
@@ -100,6 +100,9 @@ static enum culm_status tell_plan(const struct culm_edge_planning *planning,
     json_t *queries = numbers(laid, totals, &mean, &least), *order = json_array(),
            *visit = json_object();
     for (int32_t i = 0; i < plan.count; i++) {
+        if (plan.order[i] >= laid->layout.query_count) {
+            continue; /* an original that watches */
+        }
         json_array_append_new(order, culm_json_text(laid->query[plan.order[i]].name));
         json_object_set_new(visit, laid->query[plan.order[i]].name,
                             json_integer(plan.visit[plan.order[i]]));
@@ -190,7 +193,8 @@ struct score {
 
 static void mark(void *context, int32_t query, int64_t frame, bool in_time) {
     struct grid *grid = context;
-    if (in_time && frame < grid->frames) {
+    const bool watches = query >= (int32_t)grid->catalog.workload.query_count;
+    if (in_time && frame < grid->frames && !watches) {
         grid->answered[query * grid->frames + frame] = 1;
     }
 }
@@ -297,7 +301,11 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     }
     const struct culm_edge_layout *layout = &mode->forms.laid[chosen]->layout;
     const struct culm_edge_virtual_options options = {
-        .layout = layout, .plan = &plan, .frames = grid->frames, .context = grid, .settled = mark};
+        .layout = culm_live_forms_played(&mode->forms, chosen),
+        .plan = &plan,
+        .frames = grid->frames,
+        .context = grid,
+        .settled = mark};
     memset(grid->answered, 0, (size_t)layout->query_count * (size_t)grid->frames);
     if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");

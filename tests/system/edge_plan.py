@@ -15,11 +15,14 @@ cases = Cases(kind="waits", job="edge")
 
 
 def six_models(bench):
-    """A workload of six models that is too much for what there is, so that plans differ, and a profile for it."""
+    """A workload of six models that is too much for what there is, so that plans differ, and a profile for it; and `package`, in which they have
+    the first one's first layer."""
     make_pictures(bench.path("pictures"), 6)
     draw = random.Random(5)
-    for number, name in enumerate("abcdef"):
-        make_model(bench.path(name), number, wide=32 + 32 * number)
+    params = {name: make_model(bench.path(name), number, wide=32 + 32 * number) for number, name in enumerate("abcdef")}
+    first = params["a"]["conv0.weight"]
+    publish(bench.path("package"), 1, {name: (name + ".cfg", {part: (first if part == "conv0.weight" else value, value) for part, value in own.items()})
+                                       for name, own in params.items()})
     path = workload(bench, [(name, name) for name in "abcdef"], edge="load_mb_per_s: 4, memory: 40%", fps=10)
     first = bench.run("edge", "run", path, "--for", "0.1", "--out", bench.path("first"))
     equal(first.code, 0, f"exit code ({first.err})")
@@ -45,6 +48,26 @@ def as_planned(bench):
     check(min(wanted.values()) < 0.999, "everything can be answered, whatever the plan")
     equal({query["query"]: round(query["processed"], 9) for query in start["expected"]}, {name: round(share, 9) for name, share in wanted.items()},
           "shares that are expected")
+
+
+def watched_as_planned(bench):
+    """Originals that watch merged queries take memory and time: `plan` and `bench` count them as a run does. Without checks, there is more."""
+    path, _ = six_models(bench)
+    words = (path, "--package", bench.path("package"), "--profile", bench.path("profile.json"), "--set", "edge.originals=never", "--json")
+
+    def plan(*more):
+        ended = bench.run("edge", "plan", *words, "--for", "20", *more)
+        equal(ended.code, 0, f"exit code ({ended.err})")
+        plan = json.loads(ended.out)
+        equal(sorted(plan["order"]), list("abcdef"), "queries in the order")
+        return {query["query"]: query["processed"] / query["frames"] for query in plan["queries"]}
+    ended = bench.run("edge", "run", *words, "--for", "0.1", "--out", bench.path("out"))
+    equal(ended.code, 0, f"exit code ({ended.err})")
+    start = next(event for event in events_of(bench.path("out")) if event["event"] == "start")
+    wanted, without = plan(), plan("--set", "edge.drift.every_s=0")
+    equal({query["query"]: round(query["processed"], 9) for query in start["expected"]}, {name: round(share, 9) for name, share in wanted.items()},
+          "shares that are expected")
+    check(sum(wanted.values()) < sum(without.values()) - 0.01, f"checks cost nothing: {wanted}, and {without} without them")
 
 
 def planned_anew(bench):
@@ -104,7 +127,8 @@ def grid_accuracy(bench):
     profile = {"format": 1, "models": {name: {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}} for name in "ab"}}
     with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
         json.dump(profile, file)
-    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "40", "--json", "--set", "edge.originals=never"]
+    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "40", "--json", "--set", "edge.originals=never", "--set",
+             "edge.drift.every_s=0"]
     ended = bench.run(*words, "--package", "merged=" + bench.path("package"), "--package", bench.path("copies"), "--package", "half=40%")
     cells = [json.loads(line) for line in ended.out.splitlines()]
     equal(len(cells), 6 * 27, f"cells ({ended.err})")
@@ -159,6 +183,7 @@ def same_name(bench):
 
 
 cases.add("a run expects what was planned", as_planned, first=True)
+cases.add("a run expects what was planned, with the originals that watch", watched_as_planned, first=True)
 cases.add("a plan made in haste is followed by a better one", planned_anew)
 cases.add("the grid", grid, kind="computes", seconds=8)
 cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=7)
