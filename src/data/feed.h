@@ -19,6 +19,7 @@
 #define CULM_DATA_FEED_H
 
 #include "base/status.h"
+#include "base/stop.h"
 
 #define CULM_FEED_STALL_MS 10000
 
@@ -71,6 +72,16 @@ enum culm_feed_kind culm_feed_kind_of(const struct culm_feed *feed);
 bool culm_feed_is_live(const struct culm_feed *feed);
 /* How many frames the file has; -1: not known before its end, or there is none. */
 int64_t culm_feed_count(const struct culm_feed *feed);
+/* About how long a clip is; -1: not known without decoding it. */
+struct culm_feed_length {
+    int64_t frames;
+    double seconds;
+};
+/* Looks through the packets of a file, which is as fast as it can be read; of a part of a file, and of what
+ * is not read by ffmpeg, nothing is known. CULM_ERR_AGAIN: it was asked to stop (stop NULL: never). */
+enum culm_status culm_feed_measure(const struct culm_feed_options *options,
+                                   const struct culm_stop *stop,
+                                   struct culm_feed_length *ret_length, struct culm_error *error);
 /* One line that says which files of a folder are left out; "": none. */
 const char *culm_feed_note(const struct culm_feed *feed);
 /* How many labels the file of labels has; -1: none was given. Equals culm_feed_count where that is

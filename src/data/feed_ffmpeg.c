@@ -95,21 +95,9 @@ static void add_input(struct words *words, const struct feed_child_how *how, con
         snprintf(text, sizeof words->text[0], "framestep=%lld", (long long)how->every);
         add_two(words, "-vf", text);
     }
-    add_two(words, "-fps_mode", "passthrough");
 }
 
-static int spawn(const struct feed_child_how *how, int out, int said, pid_t *ret_pid) {
-    struct words words = {0};
-    char input[CULM_PATH_MAX + 8];
-    if (!name_input(how->file, input)) {
-        return ENAMETOOLONG;
-    }
-    add_input(&words, how, input);
-    add_two(&words, "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact");
-    add_two(&words, "-pix_fmt", "rgb24");
-    add_two(&words, "-f", "image2pipe");
-    add_two(&words, "-c:v", "ppm");
-    add(&words, "-");
+static int spawn(struct words *words, int out, int said, pid_t *ret_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t blocked, pipes;
@@ -135,11 +123,56 @@ static int spawn(const struct feed_child_how *how, int out, int said, pid_t *ret
         !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
         !(failed = posix_spawnattr_setflags(&attributes,
                                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))) {
-        failed = posix_spawnp(ret_pid, words.word[0], &actions, &attributes, words.word, environ);
+        failed = posix_spawnp(ret_pid, words->word[0], &actions, &attributes, words->word, environ);
     }
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return failed;
+}
+
+static int spawn_pictures(const struct feed_child_how *how, int out, int said, pid_t *ret_pid) {
+    struct words words = {0};
+    char input[CULM_PATH_MAX + 8];
+    if (!name_input(how->file, input)) {
+        return ENAMETOOLONG;
+    }
+    add_input(&words, how, input);
+    add_two(&words, "-fps_mode", "passthrough");
+    add_two(&words, "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact");
+    add_two(&words, "-pix_fmt", "rgb24");
+    add_two(&words, "-f", "image2pipe");
+    add_two(&words, "-c:v", "ppm");
+    add(&words, "-");
+    return spawn(&words, out, said, ret_pid);
+}
+
+int feed_child_count(const struct feed_child_how *how, int *ret_out, pid_t *ret_pid) {
+    struct words words = {0};
+    char input[CULM_PATH_MAX + 8];
+    int out[2];
+    if (!name_input(how->file, input)) {
+        return ENAMETOOLONG;
+    }
+    add_input(&words, how, input);
+    add_two(&words, "-c", "copy");
+    add_two(&words, "-f", "null");
+    add_two(&words, "-progress", "pipe:1");
+    add_two(&words, "-nostats", "-");
+    if (pipe2(out, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const int failed = null < 0 ? errno : spawn(&words, out[1], null, ret_pid);
+    close(out[1]);
+    if (null >= 0) {
+        close(null);
+    }
+    if (failed) {
+        close(out[0]);
+        return failed;
+    }
+    *ret_out = out[0];
+    return 0;
 }
 
 enum culm_status feed_child_start(struct feed_child *child, const struct feed_child_how *how,
@@ -156,7 +189,7 @@ enum culm_status feed_child_start(struct feed_child *child, const struct feed_ch
     (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(said[0], F_SETFL, O_NONBLOCK);
     pid_t pid = 0;
-    int failed = spawn(how, out[1], said[1], &pid);
+    int failed = spawn_pictures(how, out[1], said[1], &pid);
     close(out[1]);
     close(said[1]);
     if (failed) {

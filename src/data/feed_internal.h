@@ -32,6 +32,9 @@ struct feed_child_how {
 /* Starts ffmpeg. CULM_ERR_MACHINE: it is not installed. */
 enum culm_status feed_child_start(struct feed_child *child, const struct feed_child_how *how,
                                   struct culm_error *error);
+/* Starts one that counts packets, and says so in lines; 0 or an errno. The caller reads *ret_out, closes it, and
+ * waits for the process. */
+int feed_child_count(const struct feed_child_how *how, int *ret_out, pid_t *ret_pid);
 /* Kills the process and closes its pipes; the buffer stays. */
 void feed_child_stop(struct feed_child *child);
 void feed_child_release(struct feed_child *child);

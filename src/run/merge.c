@@ -104,9 +104,18 @@ static void warn_of_left_out(struct culm_merging *m) {
     }
 }
 
+static void tell_read(void *ctx, const char *feed, int64_t frames, int64_t of) {
+    merging_event(ctx, "read",
+                  json_pack("{s:o, s:I, s:o}", "feed", culm_json_text(feed), "frames",
+                            (json_int_t)frames, "of",
+                            of > 0 ? json_integer((json_int_t)of) : json_null()));
+}
+
 static enum culm_status prepare(struct culm_merging *m, struct culm_error *error) {
     const struct culm_vision_layers **layers = calloc((size_t)m->in.models + 1, sizeof *layers);
     struct culm_match match = {0};
+    m->in.told = tell_read;
+    m->in.ctx = m;
     enum culm_status status = layers ? CULM_OK : merging_no_memory(error);
     for (int32_t k = 0; k < m->in.models && layers; k++) {
         layers[k] = &m->in.model[k].layers;

@@ -1,6 +1,8 @@
 /* Models and frames of a workload. See merge_inputs.h. */
 #include "run/merge_inputs.h"
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/words.h"
 #include "data/feed.h"
@@ -14,9 +16,11 @@
 #include <string.h>
 
 #define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, a feed */
-#define PIECES 10    /* limit on the pieces that the frames which merging may see are cut into */
-#define PIECE_MIN 50 /* frames a piece, at least */
-#define ASIDE 3      /* one in so many of the frames at the end is set aside */
+#define TELL_NS UINT64_C(1000000000)
+#define ENDLESS 1000000 /* an address that gives so many frames may never end */
+#define PIECES 10       /* limit on the pieces that the frames which merging may see are cut into */
+#define PIECE_MIN 50    /* frames a piece, at least */
+#define ASIDE 3         /* one in so many of the frames at the end is set aside */
 #define CHECK_MAX 150
 #define HELD_MAX 300
 #define CLASSES_MAX 4000 /* frames of a small input, of which each gives a single answer */
@@ -200,60 +204,123 @@ static void divide(const struct culm_merge_config *config, const struct culm_vis
     }
 }
 
-static enum culm_status open_feed(const struct culm_merge_inputs *in,
-                                  const struct culm_merge_set *set, struct culm_feed **ret_feed,
-                                  struct culm_error *error) {
-    const struct culm_feed_config *config = &in->workload->feeds[set->feed];
-    const struct culm_feed_options options =
-        culm_feed_options_of(config, set->right_for ? NULL : set->labels);
-    return culm_feed_open(&options, ret_feed, error);
+/* What a set takes of a feed. */
+struct share {
+    struct culm_merge_set *set;
+    const char *query; /* one that has it */
+    struct division division;
+    struct culm_labels right;
+    uint8_t *label;                /* of each frame; NULL: no file has them */
+    int64_t met[CULM_MERGE_PARTS]; /* frames of each part seen so far */
+};
+
+/* A feed that is read for several sets at once. */
+struct reading {
+    struct culm_merge_inputs *in;
+    const struct culm_feed_config *config;
+    const atomic_bool *stop;
+    struct share *share;
+    int32_t shares;
+    int64_t all; /* frames that there are, as far as that is known */
+    uint64_t told_ns;
+};
+
+static bool is_stopped(const void *ctx) { return *(const atomic_bool *)ctx; }
+
+static enum culm_status stopped(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume");
 }
 
 static enum culm_status next_unless(const atomic_bool *stop, struct culm_feed *feed,
                                     struct culm_feed_frame *frame, struct culm_error *error) {
-    return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; continue with --resume")
-                 : culm_feed_next_whole(feed, frame, error);
+    return *stop ? stopped(error) : culm_feed_next_whole(feed, frame, error);
 }
 
-/* The number of frames in a feed; reads it through if it does not know. */
-static enum culm_status count_frames(const struct culm_merge_inputs *in, struct culm_merge_set *set,
-                                     const atomic_bool *stop, int64_t *ret_count,
-                                     struct culm_error *error) {
-    const struct culm_feed_config *config = &in->workload->feeds[set->feed];
-    struct culm_feed *feed = NULL;
+/* of: 0 while it is not known how many there are. */
+static void tell(struct reading *reading, int64_t frames, int64_t of, bool last) {
+    const uint64_t now = culm_clock_ns();
+    if (reading->in->told && (last || now - reading->told_ns >= TELL_NS)) {
+        reading->in->told(reading->in->ctx, reading->config->name, frames, of);
+        reading->told_ns = now;
+    }
+}
+
+static enum culm_status count_all(struct reading *reading, struct culm_feed *feed,
+                                  struct culm_error *error) {
     struct culm_feed_frame frame;
-    *ret_count = 0;
+    enum culm_status status;
+    for (reading->all = 0; !(status = next_unless(reading->stop, feed, &frame, error));
+         reading->all++) {
+        tell(reading, reading->all, 0, false);
+        if (reading->all >= ENDLESS && !culm_file_is_regular(reading->config->file)) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "feed '%s': it has no end within %d frames, and merging needs "
+                                  "one; say with feeds.%s.for_s how many seconds to take",
+                                  reading->config->name, ENDLESS, reading->config->name);
+        }
+    }
+    return status == CULM_ERR_CLOSED ? CULM_OK : status;
+}
+
+/* Labels of frames in files of their own, one for each. */
+static enum culm_status read_labels(struct reading *reading, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t s = 0; s < reading->shares && status == CULM_OK; s++) {
+        struct share *share = &reading->share[s];
+        const struct culm_merge_set *set = share->set;
+        int64_t count;
+        culm_labels_release(&share->right);
+        free(share->label);
+        share->label = NULL;
+        if (set->right_for) {
+            status = culm_labels_read(set->labels, reading->config->name, reading->all,
+                                      set->right_for, &share->right, error);
+        } else if (set->labels && strcmp(set->labels, "folders") != 0) {
+            status = culm_feed_read_labels(reading->config->name, set->labels, reading->all,
+                                           &share->label, &count, error);
+        }
+        status = status ? culm_error_prefix(error, "query '%s'", share->query) : CULM_OK;
+    }
+    return status;
+}
+
+/* The number of frames in a feed. That of a clip is that of its packets, as long as there are as many labels;
+ * otherwise it is read through. */
+static enum culm_status count_frames(struct reading *reading, struct culm_error *error) {
+    const struct culm_feed_config *config = reading->config;
+    const struct culm_feed_options options = culm_feed_options_of(config, NULL);
+    const struct culm_stop stop = {.asked = is_stopped, .ctx = reading->stop};
+    struct culm_feed_length length = {.frames = -1};
+    struct culm_feed *feed = NULL;
     if (culm_feed_comes_once(config->file)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "feed '%s': '%s' is not a regular file; merging reads every frame "
                               "more than once; record some of it, and name that",
                               config->name, config->file);
     }
-    enum culm_status status = open_feed(in, set, &feed, error);
-    if (status == CULM_OK) {
-        *ret_count = culm_feed_count(feed);
+    enum culm_status status = culm_feed_open(&options, &feed, error);
+    for (int32_t s = 0; s < reading->shares && status == CULM_OK; s++) {
+        struct culm_merge_set *set = reading->share[s].set;
         snprintf(set->note, sizeof set->note, "%s", culm_feed_note(feed));
     }
-    if (status == CULM_OK && *ret_count < 0) {
-        for (*ret_count = 0; !(status = next_unless(stop, feed, &frame, error)); ++*ret_count) {
-        }
-        status = status == CULM_ERR_CLOSED ? CULM_OK : status;
-        if (status == CULM_OK && culm_feed_labels(feed) >= 0 &&
-            culm_feed_labels(feed) != *ret_count) {
-            status = culm_error_set(
-                error, CULM_ERR_CONFIG,
-                "feed '%s': labels '%s' has %lld labels for %lld frames; give one for each",
-                config->name, set->labels, (long long)culm_feed_labels(feed),
-                (long long)*ret_count);
+    reading->all = status == CULM_OK ? culm_feed_count(feed) : 0;
+    if (status == CULM_OK && reading->all < 0) {
+        status = culm_feed_measure(&options, &stop, &length, error);
+        status = status == CULM_ERR_AGAIN ? stopped(error) : status;
+        reading->all = length.frames;
+        if (status == CULM_OK && (length.frames < 0 || read_labels(reading, NULL) != CULM_OK)) {
+            status = count_all(reading, feed, error);
         }
     }
     culm_feed_close(feed);
-    if (status == CULM_OK && *ret_count < 3) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "feed '%s': %lld frames; merging needs at least 3", config->name,
-                                (long long)*ret_count);
-    }
     return status;
+}
+
+static enum culm_status need_some(const struct reading *reading, struct culm_error *error) {
+    return reading->all >= 3 ? CULM_OK
+                             : culm_error_set(error, CULM_ERR_CONFIG,
+                                              "feed '%s': %lld frames; merging needs at least 3",
+                                              reading->config->name, (long long)reading->all);
 }
 
 static enum culm_status make_room(struct culm_merge_inputs *in, struct culm_merge_set *set,
@@ -293,19 +360,20 @@ static enum culm_status make_room(struct culm_merge_inputs *in, struct culm_merg
 }
 
 static enum culm_status take_frame(struct culm_merge_set *set, const struct culm_feed_frame *frame,
-                                   int part, const char *feed, struct culm_error *error) {
+                                   int32_t label, int part, const char *feed,
+                                   struct culm_error *error) {
     struct culm_merge_frames *frames = &set->part[part];
     const struct culm_frame picture = {frame->data, frame->stride, frame->width, frame->height,
                                        frame->channels};
     int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
-    if (set->labels && !set->right_for && frame->label < 0) {
+    if (set->labels && !set->right_for && label < 0) {
         return culm_error_set(
             error, CULM_ERR_CONFIG,
             "feed '%s': frame %lld has no label; 'labels: folders' needs a folder "
             "with a folder of pictures for each class",
             feed, (long long)frame->number);
     }
-    set->label[part][frames->count] = frame->label;
+    set->label[part][frames->count] = label;
     culm_vision_fill(&set->input, &picture, frames->image + frames->count * one);
     frames->size[frames->count] = (struct culm_merge_size){frame->width, frame->height};
     frames->count++;
@@ -319,66 +387,156 @@ static void pass_bad(struct culm_merge_set *set, const struct culm_error *why) {
     }
 }
 
-static enum culm_status read_set(struct culm_merge_inputs *in, struct culm_merge_set *set,
-                                 const atomic_bool *stop, struct culm_error *error) {
-    struct division d;
-    int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part seen so far */
+/* What a set takes of frame i, if it is its turn: evenly spaced, and after a bad one the next in its place. frame NULL: it
+ * is bad. */
+static enum culm_status give(struct share *share, const char *feed, int64_t i,
+                             const struct culm_feed_frame *frame, struct culm_error *error) {
+    struct culm_merge_set *set = share->set;
+    const struct division *d = &share->division;
+    const int part = part_of(d, i);
+    const int64_t taken = set->part[part].count, met = share->met[part]++;
+    if (!frame || taken >= d->count[part] || met < taken * d->total[part] / d->count[part]) {
+        return CULM_OK;
+    }
+    const int32_t label = share->label ? share->label[i] : frame->label;
+    enum culm_status status = take_frame(set, frame, label, part, feed, error);
+    if (status == CULM_OK && set->right[part]) { /* moved to the set */
+        set->right[part][taken] = share->right.answer[i];
+        share->right.answer[i] = (struct culm_answer){0};
+    }
+    return status;
+}
+
+static enum culm_status give_all(struct reading *reading, int64_t i,
+                                 const struct culm_feed_frame *frame, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t s = 0; s < reading->shares && status == CULM_OK; s++) {
+        status = give(&reading->share[s], reading->config->name, i, frame, error);
+    }
+    return status;
+}
+
+/* Reads the feed from its beginning. *ret_read: how many frames there were, if that was the end. */
+static enum culm_status read_frames(struct reading *reading, int64_t *ret_read,
+                                    struct culm_error *error) {
+    const struct culm_feed_options options = culm_feed_options_of(reading->config, NULL);
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
-    struct culm_labels right = {0};
-    int64_t all;
-    enum culm_status status = count_frames(in, set, stop, &all, error);
-    if (status == CULM_OK && set->right_for) {
-        status = culm_labels_read(set->labels, in->workload->feeds[set->feed].name, all,
-                                  set->right_for, &right, error);
-    }
-    if (status == CULM_OK) {
-        divide(&in->workload->merge, &set->input, all, &d);
-        status = make_room(in, set, &d, error);
-    }
-    if (status == CULM_OK) {
-        status = open_feed(in, set, &feed, error);
-    }
-    for (int64_t i = 0; i < all && status == CULM_OK; i++) {
-        const int part = part_of(&d, i);
-        const int64_t taken = set->part[part].count;
-        struct culm_error why;
-        status = next_unless(stop, feed, &frame, &why);
+    struct culm_error why;
+    enum culm_status status = culm_feed_open(&options, &feed, error);
+    for (*ret_read = 0; *ret_read < reading->all && status == CULM_OK; ++*ret_read) {
+        status = next_unless(reading->stop, feed, &frame, &why);
         if (status == CULM_ERR_FORMAT && culm_feed_kind_of(feed) == CULM_FEED_PICTURES) {
-            pass_bad(set, &why);
-            status = CULM_OK;
-            met[part]++;
+            for (int32_t s = 0; s < reading->shares; s++) {
+                pass_bad(reading->share[s].set, &why);
+            }
+            status = give_all(reading, *ret_read, NULL, error);
             continue;
         }
         if (status != CULM_OK) {
             status = culm_error_set(error, status, "%s", why.text);
             break;
         }
-        /* After a bad one the next is taken in its place. */
-        if (taken < d.count[part] && met[part] >= taken * d.total[part] / d.count[part]) {
-            status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
-            if (status == CULM_OK && set->right[part]) { /* moved to the set */
-                set->right[part][taken] = right.answer[i];
-                right.answer[i] = (struct culm_answer){0};
+        status = give_all(reading, *ret_read, &frame, error);
+        tell(reading, *ret_read + 1, reading->all, *ret_read + 1 == reading->all);
+    }
+    culm_feed_close(feed);
+    return status;
+}
+
+static void drop_part(struct culm_merge_set *set, int part) {
+    for (int64_t i = 0; i < set->part[part].count && set->right[part]; i++) {
+        culm_answer_release(&set->right[part][i]);
+    }
+    free(set->part[part].image);
+    free(set->part[part].size);
+    free(set->label[part]);
+    free(set->right[part]);
+    set->part[part] = (struct culm_merge_frames){0};
+    set->label[part] = NULL;
+    set->right[part] = NULL;
+}
+
+/* Divides the frames, as many as are thought to be there, and reads them. */
+static enum culm_status fill(struct reading *reading, int64_t *ret_read, struct culm_error *error) {
+    const size_t before = reading->in->frame_bytes;
+    enum culm_status status = need_some(reading, error);
+    status = status ? status : read_labels(reading, error);
+    for (int32_t s = 0; s < reading->shares && status == CULM_OK; s++) {
+        struct share *share = &reading->share[s];
+        memset(share->met, 0, sizeof share->met);
+        divide(&reading->in->workload->merge, &share->set->input, reading->all, &share->division);
+        status = make_room(reading->in, share->set, &share->division, error);
+    }
+    status = status ? status : read_frames(reading, ret_read, error);
+    for (int32_t s = 0; s < reading->shares && status == CULM_ERR_CLOSED; s++) {
+        for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+            drop_part(reading->share[s].set, part);
+        }
+        reading->in->frame_bytes = before;
+    }
+    return status;
+}
+
+static enum culm_status need_frames(const struct reading *reading, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t s = 0; s < reading->shares; s++) {
+        const struct culm_merge_set *set = reading->share[s].set;
+        for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
+            if (set->bad && reading->share[s].division.count[part] && !set->part[part].count) {
+                status = culm_error_set(error, CULM_ERR_FORMAT,
+                                        "feed '%s': %lld pictures cannot be read, and too few are "
+                                        "left: %s",
+                                        reading->config->name, (long long)set->bad, set->first_bad);
             }
         }
-        met[part]++;
     }
-    for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
-        if (set->bad && d.count[part] && !set->part[part].count) {
-            status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "feed '%s': %lld pictures cannot be read, and too few are "
-                                    "left: %s",
-                                    in->workload->feeds[set->feed].name, (long long)set->bad,
-                                    set->first_bad);
-        }
+    return status;
+}
+
+/* Reads a feed once for all its sets; once more if it has fewer frames than packets. */
+static enum culm_status read_feed(struct reading *reading, struct culm_error *error) {
+    int64_t were = 0;
+    enum culm_status status = count_frames(reading, error);
+    status = status ? status : fill(reading, &were, error);
+    if (status == CULM_ERR_CLOSED && culm_file_is_regular(reading->config->file)) {
+        reading->all = were;
+        status = fill(reading, &were, error);
     }
-    culm_labels_release(&right);
-    culm_feed_close(feed);
     return status == CULM_ERR_CLOSED
                ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it got shorter meanwhile",
-                                in->workload->feeds[set->feed].name)
-               : status;
+                                reading->config->name)
+           : status ? status
+                    : need_frames(reading, error);
+}
+
+/* Reads a feed, if a query has it. */
+static enum culm_status read_for_all(struct culm_merge_inputs *in, int32_t feed,
+                                     const atomic_bool *stop, struct culm_error *error) {
+    struct reading reading = {.in = in,
+                              .config = &in->workload->feeds[feed],
+                              .stop = stop,
+                              .share = calloc((size_t)in->sets + 1, sizeof(struct share)),
+                              .told_ns = culm_clock_ns()};
+    if (!reading.share) {
+        return no_memory(error);
+    }
+    for (int32_t s = 0; s < in->sets; s++) {
+        if (in->set[s].feed == feed) {
+            struct share *share = &reading.share[reading.shares++];
+            share->set = &in->set[s];
+            for (size_t q = in->workload->query_count; q-- > 0;) {
+                share->query = in->set_of[q] == s ? in->workload->queries[q].name : share->query;
+            }
+        }
+    }
+    enum culm_status status = reading.shares ? read_feed(&reading, error) : CULM_OK;
+    for (int32_t s = 0; s < reading.shares; s++) {
+        culm_labels_release(&reading.share[s].right);
+        free(reading.share[s].label);
+    }
+    free(reading.share);
+    return status;
 }
 
 /* Checks that labels are classes of the model; a set can be shared by models with more classes. */
@@ -469,11 +627,13 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, const atom
                                                           .labels = query->labels,
                                                           .right_for = right_for,
                                                           .input = *input};
-            status = read_set(in, &in->set[s], stop, error);
-            status =
-                status && right_for ? culm_error_prefix(error, "query '%s'", query->name) : status;
         }
-        status = status == CULM_OK ? check_labels(in, q, error) : status;
+    }
+    for (size_t f = 0; f < in->workload->feed_count && status == CULM_OK; f++) {
+        status = read_for_all(in, (int32_t)f, stop, error);
+    }
+    for (size_t q = 0; q < in->workload->query_count && status == CULM_OK; q++) {
+        status = check_labels(in, q, error);
     }
     for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
         status = gather_fit(in, k, error);
@@ -518,13 +678,7 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
     }
     for (int32_t s = 0; s < in->sets; s++) {
         for (int part = 0; part < CULM_MERGE_PARTS; part++) {
-            for (int64_t i = 0; i < in->set[s].part[part].count && in->set[s].right[part]; i++) {
-                culm_answer_release(&in->set[s].right[part][i]);
-            }
-            free(in->set[s].part[part].image);
-            free(in->set[s].part[part].size);
-            free(in->set[s].label[part]);
-            free(in->set[s].right[part]);
+            drop_part(&in->set[s], part);
         }
     }
     free(in->vision);

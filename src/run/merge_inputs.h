@@ -54,7 +54,10 @@ struct culm_merge_inputs {
     int32_t sets;
     size_t frame_bytes;            /* of the frames of all sets */
     struct culm_merge_frames *fit; /* [models]: the frames of all queries of the model */
-    bool *fit_is_own;              /* [models]: whether its frames are a copy */
+    /* Tells how far a feed has been read: so many frames of so many (0: not known yet). NULL: nobody wants to know. */
+    void (*told)(void *ctx, const char *feed, int64_t frames, int64_t of);
+    void *ctx;
+    bool *fit_is_own; /* [models]: whether its frames are a copy */
 };
 
 /* `structure`: only graphs and layers; neither weights nor feeds are opened. Release the inputs

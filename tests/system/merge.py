@@ -15,7 +15,7 @@ import subprocess
 
 import edge_harness
 from edge_harness import fresh
-from harness import Cases, Disk, check, check_goodput, equal, flip_bit, memory_group, needs_disk, wait_until
+from harness import Cases, Disk, Skipped, check, check_goodput, equal, flip_bit, memory_group, needs_disk, wait_until
 from vision_harness import images, killed_behind, killed_in_search, model, telling, two_queries
 
 cases = Cases(kind="waits", job="edge")
@@ -630,7 +630,7 @@ def refused(bench):
         clip = bench.path("clip.gif")
         subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=16x16:rate=10:duration=2", clip], check=True)
         words = ("merge", path, "--set", f"feeds.camera.file={clip}", "--set", "queries[0].labels=labels", "--out", bench.path("clip"))
-        one_line(3, "'labels' has 48 labels for 20 frames", *words)
+        one_line(3, "'labels' has 48 labels, but the feed has 20 frames", *words)
     else:
         bench.note("labels of a clip need ffmpeg")
     one_line(3, "package:QUERY", "predict", "package", "images")
@@ -649,6 +649,32 @@ def refused(bench):
     one_line(3, "not a round and a digest", "merge", "show", bench.path("package"))
 
 
+def decoded_once(bench):
+    """A clip is decoded once for all input sizes, and its packets are counted before; how far it is read is told. A part of it: as many frames."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    for name, side in ("a", 64), ("b", 96):
+        edge_harness.make_model(bench.path(name), 3, side=side)
+    subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=96x80:rate=10:duration=6", "-c:v", "ffv1", bench.path("clip.mkv")], check=True)
+    os.makedirs(bench.path("bin"))
+    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\necho \"$@\" >> {bench.path('calls')}\nexec {shutil.which('ffmpeg')} \"$@\"\n")
+    os.chmod(bench.path("bin", "ffmpeg"), 0o755)
+    with open(bench.path("w.yaml"), "w", encoding="utf-8") as file:
+        file.write(f"feeds: {{hall: {{file: {bench.path('clip.mkv')}}}}}\nqueries:\n" + "".join(f"  - {{name: {name}, model: {bench.path(name)}.cfg, feed: hall}}\n" for name in "ab")
+                   + "merge: {steps: 1}\n")
+    for part, frames in ([], 60), (["--set", "feeds.hall.from=1", "--set", "feeds.hall.to=5", "--set", "feeds.hall.every=2"], 20):
+        ended = bench.run("merge", bench.path("w.yaml"), "--out", bench.path(f"p{frames}"), "--json", *part, env=os.environ | {"PATH": bench.path("bin") + ":" + os.environ["PATH"]})
+        equal(ended.code, 0, "exit code")
+        reads = [event for event in map(json.loads, ended.out.splitlines()) if event["event"] == "read"]
+        equal((reads[-1]["feed"], reads[-1]["frames"], reads[-1]["of"]), ("hall", frames, frames), "the last word on reading")
+        with open(bench.path("calls"), encoding="utf-8") as file:
+            calls = [line for line in file.read().splitlines() if "ppm" in line]
+        os.remove(bench.path("calls"))
+        check(len(calls) == 2, f"{len(calls)} times: {calls}")  # one of them only to see whether it can be opened, or to count the frames of a part
+
+
+cases.add("a clip is decoded once for all input sizes", decoded_once, first=True)
 cases.add("what is wrong is said in one line", refused, first=True)
 
 if __name__ == "__main__":
