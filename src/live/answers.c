@@ -12,39 +12,98 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROUNDED 0.1 /* of a frame's time: by less than that, times in files are rounded */
+
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for answers");
 }
 
 /* --- frames --- */
 
+/* taken NULL: from the feed's beginning on. */
 static enum culm_status open_feed(const struct culm_live_catalog *catalog, int32_t f,
-                                  const char *labels, struct culm_feed **ret_feed,
-                                  struct culm_error *error) {
+                                  const struct culm_live_taken *taken, const char *labels,
+                                  struct culm_feed **ret_feed, struct culm_error *error) {
     const struct culm_feed_config *config = &catalog->workload.feeds[f];
-    const struct culm_feed_options options = culm_feed_options_of(config, labels);
+    struct culm_feed_options options = culm_feed_options_of(config, labels);
+    options.from_s = taken && taken->from_s > 0 ? taken->from_s : options.from_s;
     return culm_feed_open(&options, ret_feed, error);
+}
+
+/* Whether some query has labels for the frames of a feed, so that their numbers have to be known. */
+static bool has_labels(const struct culm_live_catalog *catalog, int32_t f) {
+    bool has = false;
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        const struct culm_query_config *query = catalog->entry[q].config;
+        has |= query->feed_index == f && query->labels;
+    }
+    return has;
+}
+
+/* Finds the held-out part of a clip by time, without decoding what comes before it. False: it has to be
+ * counted. */
+static bool take_by_time(const struct culm_live_catalog *catalog, int32_t f, int64_t most,
+                         struct culm_live_taken *taken) {
+    const struct culm_feed_config *config = &catalog->workload.feeds[f];
+    const struct culm_feed_options part = culm_feed_options_of(config, NULL);
+    struct culm_feed_options whole = part;
+    struct culm_feed_length length;
+    whole.from_s = whole.to_s = 0;
+    whole.every = 1;
+    if (has_labels(catalog, f) || culm_feed_measure(&whole, NULL, &length, NULL) != CULM_OK ||
+        length.frames < 2 || length.seconds <= 0) {
+        return false;
+    }
+    const double to = part.to_s > 0 && part.to_s < length.seconds ? part.to_s : length.seconds;
+    /* Some files say when their last frame begins, others when it ends: this is at least a frame's time, so that nothing is
+     * taken that merging has seen. */
+    const double frame_s = length.seconds / (double)(length.frames - 1) * (double)part.every;
+    const int64_t frames = (int64_t)((to - part.from_s) / frame_s + 0.5);
+    const int64_t held = (int64_t)((double)frames * catalog->workload.merge.held_out);
+    if (held < 1) {
+        return false;
+    }
+    taken->from_s = part.from_s + ((double)(frames - held) - ROUNDED) * frame_s;
+    taken->first = 0;
+    taken->count = held < most ? held : most;
+    taken->frames = -1; /* of which only labels have to know */
+    return true;
+}
+
+/* Finds it by reading the feed. */
+static enum culm_status take_by_number(const struct culm_live_catalog *catalog, int64_t most,
+                                       struct culm_feed *feed, struct culm_live_taken *taken,
+                                       struct culm_error *error) {
+    int64_t count = 0;
+    enum culm_status status = culm_feed_count_whole(feed, NULL, &count, error);
+    const bool endless = culm_feed_is_live(feed) && count == CULM_FEED_COUNTED_MAX;
+    int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
+    held = held < 1 || endless ? count : held;
+    taken->first = count - held;
+    taken->count = held < most ? held : most;
+    taken->frames = endless ? -1 : count;
+    return status;
 }
 
 static enum culm_status take(const struct culm_live_catalog *catalog, int32_t f, int64_t most,
                              struct culm_live_taken *taken, struct culm_error *error) {
+    const struct culm_feed_config *config = &catalog->workload.feeds[f];
     struct culm_feed *feed = NULL;
-    enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
-    int64_t count = 0, known = -1;
-    double fps = catalog->workload.feeds[f].fps;
-    if (status == CULM_OK && culm_feed_kind_of(feed) == CULM_FEED_FFMPEG) {
-        taken->rate = fps > 0 ? fps : CULM_LIVE_OWN_FPS;
+    if (culm_feed_comes_once(config->file)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': '%s' is not a regular file, and its frames are needed "
+                              "more than once; record some of it, and name that",
+                              config->name, config->file);
     }
-    if (status == CULM_OK) {
-        known = culm_feed_count(feed);
-        status = culm_feed_count_whole(feed, NULL, &count, error);
+    enum culm_status status = open_feed(catalog, f, NULL, NULL, &feed, error);
+    const bool clip = status == CULM_OK && culm_feed_kind_of(feed) == CULM_FEED_FFMPEG;
+    if (clip) {
+        taken->rate = config->fps > 0 ? config->fps : CULM_LIVE_OWN_FPS;
+    }
+    if (status == CULM_OK && !(clip && take_by_time(catalog, f, most, taken))) {
+        status = take_by_number(catalog, most, feed, taken, error);
     }
     culm_feed_close(feed);
-    int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
-    held = held < 1 || count == CULM_FEED_COUNTED_MAX ? count : held;
-    taken->first = count == CULM_FEED_COUNTED_MAX ? 0 : count - held;
-    taken->count = held < most ? held : most;
-    taken->frames = known < 0 && count == CULM_FEED_COUNTED_MAX ? -1 : count;
     return status;
 }
 
@@ -71,14 +130,19 @@ static enum culm_status answer(const struct culm_live_catalog *catalog, struct a
 static enum culm_status ask(const struct culm_live_catalog *catalog, int32_t f, struct asked *asked,
                             int32_t count, struct culm_live_answers *answers,
                             struct culm_error *error) {
-    const struct culm_live_taken *taken = &answers->taken[f];
+    struct culm_live_taken *taken = &answers->taken[f];
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     answers->width[f] = calloc((size_t)taken->count + 1, sizeof *answers->width[f]);
     enum culm_status status =
-        answers->width[f] ? open_feed(catalog, f, NULL, &feed, error) : no_memory(error);
+        answers->width[f] ? open_feed(catalog, f, taken, NULL, &feed, error) : no_memory(error);
     for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
         status = culm_feed_next_whole(feed, &frame, error);
+        if (status == CULM_ERR_CLOSED && taken->from_s > 0 && i > 0) {
+            taken->count = i; /* a packet is not quite a frame */
+            status = CULM_OK;
+            break;
+        }
         if (status == CULM_OK && i >= taken->first) {
             answers->width[f][i - taken->first] = frame.width;
         }
@@ -154,7 +218,8 @@ static enum culm_status read_labels(const struct culm_live_catalog *catalog, int
     enum culm_status status = strcmp(config->labels, "folders") == 0
                                   ? culm_feed_find_folders(on->name, on->file, error)
                                   : CULM_OK;
-    status = status ? status : open_feed(catalog, config->feed_index, config->labels, &feed, error);
+    status = status ? status
+                    : open_feed(catalog, config->feed_index, NULL, config->labels, &feed, error);
     answers->label[q] = calloc((size_t)taken->count + 1, sizeof *answers->label[q]);
     if (status == CULM_OK && !answers->label[q]) {
         status = no_memory(error);

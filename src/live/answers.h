@@ -2,8 +2,8 @@
  * What the models of a workload answer on frames of their feeds, and how accurate a stream is in
  * which only some frames are answered in time and the others get the latest answer before them.
  *
- * Frames are taken from the end of a feed that merging never sees (`merge.held_out`). Of a feed
- * that has too many frames to count (query/feeds.h) they are taken from its beginning. What is right
+ * Frames are taken from the end of a feed that merging never sees (`merge.held_out`). In a clip without
+ * labels it is found by time. Of an address that may have no end (query/feeds.h) they are taken from its beginning. What is right
  * is what labels say or, without labels, what the original answers.
  *
  * Thread: one.
@@ -19,8 +19,9 @@
 #define CULM_LIVE_ANSWERS_FRAMES 600
 
 struct culm_live_taken {  /* the frames taken of one feed */
-    int64_t first, count; /* in the file; count 0: no model asked for any */
-    int64_t frames;       /* of the whole feed; -1: too many to count */
+    double from_s;        /* where they begin, in seconds; 0: they are found by number */
+    int64_t first, count; /* from there; count 0: no model asked for any */
+    int64_t frames;       /* of the whole feed; -1: not known, and there are no labels */
     /* Frames a second of the recording; 0: pictures that do not follow one another in time. */
     double rate;
 };

@@ -195,8 +195,7 @@ int64_t live_frames(const struct culm_feed_config *config, const struct culm_sto
         return -1;
     }
     if (culm_feed_open(&options, &feed, &error) != CULM_OK ||
-        culm_feed_count_whole(feed, stop, &count, &error) != CULM_OK ||
-        (culm_feed_count(feed) < 0 && count == CULM_FEED_COUNTED_MAX)) {
+        culm_feed_count_whole(feed, stop, &count, &error) != CULM_OK) {
         count = -1;
     }
     culm_feed_close(feed);

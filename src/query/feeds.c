@@ -68,7 +68,8 @@ enum culm_status culm_feed_count_whole(struct culm_feed *feed, const struct culm
     enum culm_status status = CULM_OK;
     int64_t count = culm_feed_count(feed);
     if (count < 0) {
-        for (count = 0; count < CULM_FEED_COUNTED_MAX; count++) {
+        const bool may_be_endless = culm_feed_is_live(feed);
+        for (count = 0; !may_be_endless || count < CULM_FEED_COUNTED_MAX; count++) {
             status =
                 stop ? next_unless(stop, feed, error) : culm_feed_next_whole(feed, &frame, error);
             if (status != CULM_OK) {

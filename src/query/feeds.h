@@ -15,9 +15,9 @@ enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_f
                                       struct culm_error *error);
 /* Whether a feed can be read once alone, and may have no end: a fifo, a device, a camera's stream. */
 bool culm_feed_comes_once(const char *file);
-#define CULM_FEED_COUNTED_MAX 100000 /* frames of a clip that has as many may have no end */
-/* Frames in the file, where need be by reading them all, which takes a while; CULM_FEED_COUNTED_MAX at
- * most. Errors as of culm_feed_next; CULM_ERR_AGAIN: it was asked to stop. Who can stop it waits for a
+#define CULM_FEED_COUNTED_MAX 100000 /* what is no file and has as many frames may have no end */
+/* Frames in the file, where need be by reading them all, which takes a while; of what is no file,
+ * CULM_FEED_COUNTED_MAX at most. Errors as of culm_feed_next; CULM_ERR_AGAIN: it was asked to stop. Who can stop it waits for a
  * feed that has stalled; without a `stop` (NULL) that is an error. */
 enum culm_status culm_feed_count_whole(struct culm_feed *feed, const struct culm_stop *stop,
                                        int64_t *ret_count, struct culm_error *error);

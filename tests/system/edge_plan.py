@@ -155,6 +155,35 @@ def grid_accuracy(bench):
     check(wrong.code == 2 and "0% to 100%" in wrong.err, f"{wrong.code} {wrong.err}")
 
 
+def held_out_by_time(bench):
+    """Of a clip, `bench` decodes the part that merging has not seen, of which it scores the answers, and nothing before; of a part of a clip, the end of that. What
+    can be read once alone is refused."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    make_model(bench.path("a"), 1)
+    subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=96x80:rate=10:duration=6", "-c:v", "ffv1", bench.path("clip.mkv")], check=True)
+    os.makedirs(bench.path("bin"))
+    with open(bench.path("bin", "ffmpeg"), "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\necho \"$@\" >> {bench.path('calls')}\nexec {shutil.which('ffmpeg')} \"$@\"\n")
+    os.chmod(bench.path("bin", "ffmpeg"), 0o755)
+    path = workload(bench, [("one", "a")], feed="clip.mkv")
+    with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+        json.dump({"format": 1, "models": {"a": {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}}}}, file)
+    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "10", "--answers", "50", "--json"]
+    for part, first in ([], 4.2), (["--set", "feeds.hall.from=1", "--set", "feeds.hall.to=5"], 3.8):
+        ended = bench.run(*words, *part, env=os.environ | {"PATH": bench.path("bin") + ":" + os.environ["PATH"]})
+        equal(ended.code, 0, "exit code")
+        check(all(json.loads(line)["accuracy"] is not None for line in ended.out.splitlines()), "no accuracy")
+        with open(bench.path("calls"), encoding="utf-8") as file:
+            calls = [line.split() for line in file.read().splitlines() if "ppm" in line][1:]  # the first only to see whether it can be opened
+        os.remove(bench.path("calls"))
+        begins = [float(call[call.index("-ss") + 1]) for call in calls]
+        check(begins and all(first - 0.09 < at <= first for at in begins), f"{calls} do not begin with the frame at {first} s")
+    os.mkfifo(bench.path("pipe.y4m"))
+    ended = bench.run(*words, "--set", f"feeds.hall.file={bench.path('pipe.y4m')}", "--set", "feeds.hall.loop=false")
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "more than once" in ended.err, f"{ended.code}: {ended.err}")
+
+
 def large_models(bench):
     """The published models: nothing of them is here but a profile."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "edge")
@@ -187,6 +216,7 @@ cases.add("a run expects what was planned, with the originals that watch", watch
 cases.add("a plan made in haste is followed by a better one", planned_anew)
 cases.add("the grid", grid, kind="computes", seconds=8)
 cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=7)
+cases.add("answers to the held-out part of a clip, found by time", held_out_by_time, first=True)
 cases.add("large published models in virtual time", large_models, first=True)
 cases.add("models in files of one name", same_name)
 
