@@ -184,6 +184,13 @@ static void print_lost(const json_t *done) {
                    number(item, "answers_lost"));
         }
     }
+    json_array_foreach(json_object_get(done, "answers"), i, item) {
+        printf("%-20s has got %.0f answers", text(item, "to"), number(item, "sent"));
+        if (number(item, "lost") > 0) {
+            printf(", and lost %.0f", number(item, "lost"));
+        }
+        printf("\n");
+    }
     if (number(done, "events_lost") > 0) {
         printf("%.0f events could not be written\n", number(done, "events_lost"));
     }

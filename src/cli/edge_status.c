@@ -91,6 +91,18 @@ static void print_queries(json_t *queries) {
     }
 }
 
+static void print_receivers(const json_t *receivers) {
+    size_t i;
+    const json_t *one;
+    if (json_array_size(receivers) > 0) {
+        printf("\n%-40s %-8s %9s %9s %9s\n", "answers to", "state", "sent", "lost", "waiting");
+    }
+    json_array_foreach(receivers, i, one) {
+        printf("%-40s %-8s %9.0f %9.0f %9.0f\n", text(one, "to"), text(one, "state"),
+               number(one, "sent"), number(one, "lost"), number(one, "waiting"));
+    }
+}
+
 static void print_status(const char *dir, const json_t *status) {
     const json_t *ill = json_object_get(status, "ill");
     printf("run %s: %s", dir, text(status, "state"));
@@ -123,6 +135,7 @@ static void print_status(const char *dir, const json_t *status) {
     printf("\n");
     print_feeds(json_object_get(status, "feeds"));
     print_queries(json_object_get(status, "queries"));
+    print_receivers(json_object_get(status, "answers"));
 }
 
 enum culm_status culm_cli_edge_status(const char *dir, bool json, int *ret_code, bool *ret_on,

@@ -335,10 +335,13 @@ static void write_line(struct culm_live *run, struct live_query *query,
         json_object_set_new(
             line, "of", query->latest_frame < 0 ? json_null() : json_integer(query->latest_frame));
     }
-    char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    if (!run->no_files) {
+        char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+        live_write_answer(run, query, text);
+        free(text);
+    }
+    live_send_answer(run, query, line);
     json_decref(line);
-    live_write_answer(run, query, text);
-    free(text);
 }
 
 int32_t live_label(const struct live_query *query, const struct live_frame *frame) {

@@ -57,6 +57,12 @@ static const struct figure of_queries[] = {
     {"query_reverted", "gauge", "Whether drift took it back to its own weights", "state", 1, NULL,
      "reverted"}};
 
+static const struct figure of_receivers[] = {
+    {"receiver_up", "gauge", "Whether the receiver takes answers", "state", 1, NULL, "up"},
+    {"receiver_sent_total", "counter", "Answers that it has got", "sent", 1, NULL, NULL},
+    {"receiver_lost_total", "counter", "Answers that it will not get", "lost", 1, NULL, NULL},
+    {"receiver_waiting", "gauge", "Answers that wait for it", "waiting", 1, NULL, NULL}};
+
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static void head(struct culm_buf *out, const struct figure *figure) {
@@ -139,5 +145,6 @@ char *culm_live_metrics(const json_t *look) {
     }
     add_list(&out, of_feeds, COUNT(of_feeds), json_object_get(look, "feeds"), "feed");
     add_list(&out, of_queries, COUNT(of_queries), json_object_get(look, "queries"), "query");
+    add_list(&out, of_receivers, COUNT(of_receivers), json_object_get(look, "answers"), "to");
     return culm_buf_take_text(&out);
 }

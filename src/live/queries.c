@@ -345,7 +345,7 @@ void live_take_back_out(const struct culm_live *run, const struct live_query *qu
 
 enum culm_status live_outs(struct culm_live *run, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK && !run->no_files; q++) {
         status = has_no_out(&run->query[q]) ? open_out(run, &run->query[q], error) : CULM_OK;
     }
     return status;

@@ -496,6 +496,15 @@ static bool same_edge(const struct culm_edge_config *a, const struct culm_edge_c
            same_text(a->health, b->health);
 }
 
+static bool same_receivers(const struct culm_answers_config *a,
+                           const struct culm_answers_config *b) {
+    bool same = a->to_count == b->to_count;
+    for (size_t i = 0; i < a->to_count && same; i++) {
+        same = strcmp(a->to[i], b->to[i]) == 0;
+    }
+    return same;
+}
+
 static void warn_of_edge(struct culm_live *run) {
     live_publish(run,
                  json_pack("{s:s, s:s}", "event", "warning", "message",
@@ -571,6 +580,11 @@ static void take_up(struct culm_live *run) {
     tell(run, status ? &error : NULL);
     if (other_edge) {
         warn_of_edge(run);
+    }
+    if (status == CULM_OK && !same_receivers(&run->catalog[0]->workload.answers,
+                                             &run->catalog[run->catalogs - 1]->workload.answers)) {
+        live_warn(run, "what the workload now has under 'answers.to' takes effect when the run is "
+                       "started again");
     }
 }
 

@@ -2,6 +2,7 @@
  * A run: puts the parts together, runs, and lets changes be taken up in the meantime.
  */
 #include "live/run.h"
+#include "live/receiver.h"
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -83,6 +84,7 @@ void live_fill_done(struct culm_live *run, json_t *event) {
     json_object_set_new(event, "round", run->round < 0 ? json_null() : json_integer(run->round));
     json_object_set_new(event, "package", live_package(run));
     json_object_set_new(event, "feeds", live_outages(run));
+    json_object_set_new(event, "answers", live_receivers(run));
     live_count_saving(run);
     if (run->round >= 0 && run->saved.own > 0) { /* over the run, whatever went back */
         json_object_set_new(event, "saved", json_real(1 - run->saved.laid / run->saved.own));
@@ -117,6 +119,7 @@ static void on_event(void *ctx, json_t *event) {
     }
     if (kind && strcmp(kind, "done") == 0) {
         live_drop_text(run); /* nothing follows `done` */
+        live_end_receivers(run, false);
         live_fill_done(run, event);
         live_keep_status(run, event);
     }
@@ -157,6 +160,7 @@ static void on_tick(void *ctx) {
     struct culm_live *run = ctx;
     live_hear(run);
     live_follow_files(run, false);
+    live_hear_receivers(run);
     live_look(run);
     struct culm_error error;
     /* Gives back slots that were still in use when their number shrank. */
@@ -511,8 +515,10 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
     enum culm_status status = set_out(run, error);
     if (status == CULM_OK) {
         status = live_begin_monitor(run, error);
+        status = status ? status : live_open_receivers(run, error);
         status = status ? status : prepare(run, run->catalog[0], error);
         if (status != CULM_OK) {
+            live_end_receivers(run, true);
             live_end_monitor(run);
         }
         if (status != CULM_OK && !run->events) {
@@ -528,6 +534,7 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
 
 enum culm_status culm_live_run(struct culm_live *run, struct culm_error *error) {
     enum culm_status status = go(run, error);
+    live_end_receivers(run, true);
     live_end_monitor(run);
     live_end_posts(run);
     live_end_status(run);
@@ -563,6 +570,9 @@ void culm_live_free(struct culm_live *run) {
     live_release_posted(run);
     live_status_release(&run->status);
     live_monitor_release(&run->monitor);
+    for (int32_t r = 0; r < run->receiver_count; r++) {
+        culm_receiver_free(run->receiver[r]);
+    }
     const int32_t catalogs = run->catalogs ? run->catalogs : run->catalog[0] != NULL;
     for (int32_t c = 0; c < catalogs; c++) {
         culm_live_catalog_release(run->catalog[c]);

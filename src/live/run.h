@@ -158,6 +158,7 @@ struct live_status {
 };
 
 struct culm_http;
+struct culm_receiver;
 
 /* What monitors are told. */
 struct live_monitor {
@@ -248,6 +249,9 @@ struct culm_live {
     bool read_again;          /* the last load belongs to [1] */
     struct culm_alone *alone; /* atomic for those who wake it */
     struct culm_edge_scheduler *scheduler;
+    struct culm_receiver *receiver[CULM_RECEIVERS_MAX]; /* of answers, beside files */
+    int32_t receiver_count;
+    bool no_files;               /* answers go to receivers alone */
     struct culm_journal *events; /* events.jsonl; NULL: not begun */
     uint64_t follow_ns;          /* when files are looked for the next time */
     struct culm_error failed;    /* the first error for which the run ends */
@@ -351,6 +355,19 @@ enum culm_status live_write_workload(struct culm_live *run, struct culm_error *e
 /* Removes the file of a query that is not taken up after all, if it was made for it. */
 void live_take_back_out(const struct culm_live *run, const struct live_query *query);
 void live_release_query(struct live_query *query);
+
+/* receivers.c */
+/* Begins to send to the receivers of the workload. CULM_ERR_CONFIG: one is none; CULM_ERR_MACHINE: a library
+ * is not installed. */
+enum culm_status live_open_receivers(struct culm_live *run, struct culm_error *error);
+/* Gives all of them the answer, to which it adds the query; `line` may be NULL, for want of memory. */
+void live_send_answer(struct culm_live *run, const struct live_query *query, json_t *line);
+/* Tells, once each, when one begins to cost answers, and when it takes them again. */
+void live_hear_receivers(struct culm_live *run);
+/* [{"to", "state", "sent", "lost", "waiting"}] */
+json_t *live_receivers(struct culm_live *run);
+/* Waits for what is on its way, and not for long. */
+void live_end_receivers(struct culm_live *run, bool at_once);
 
 /* journals.c */
 /* Publishes `warning`. */

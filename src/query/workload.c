@@ -357,6 +357,11 @@ static const struct culm_config_table edge_table = {CULM_CONFIG_ROWS(edge_rows, 
 static enum culm_status finish_answers(void *object, const struct culm_config_place *place,
                                        struct culm_error *error) {
     const A *answers = object;
+    if (answers->to_count > CULM_RECEIVERS_MAX) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("to"), error,
+                                  "%zu places are too many; name up to %d", answers->to_count,
+                                  CULM_RECEIVERS_MAX);
+    }
     if (answers->keep_mb > 0 && answers->rotate_mb == 0) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("keep_mb", "rotate_mb"), error,
                                   "without answers.rotate_mb nothing can be removed; say after how "
@@ -372,6 +377,15 @@ static enum culm_status finish_answers(void *object, const struct culm_config_pl
 }
 
 static const struct culm_config_row answers_rows[] = {
+    CULM_CONFIG_TEXTS(
+        "to", A, to, to_count, "file",
+        "file, unix:PATH, http://..., https://..., mqtt://HOST/TOPIC, or a list of "
+        "these",
+        CULM_CONFIG_RESUMABLE,
+        "where answers go: `file`: to `QUERY.jsonl`; `unix:PATH`: to the program that "
+        "listens at that socket; `http://...`: by POST, several lines at a time; "
+        "`mqtt://[USER:PASSWORD@]HOST[:PORT]/TOPIC`: to a broker, a message each; up "
+        "to eight"),
     CULM_CONFIG_INT("rotate_mb", A, rotate_mb, "0", 0, 1000000, CULM_CONFIG_RESUMABLE,
                     "megabytes after which `QUERY.jsonl` is renamed to `QUERY.jsonl.N`, N rising, "
                     "and a new one is begun, and `events.jsonl` likewise; 0: never, but events "

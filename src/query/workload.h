@@ -114,8 +114,11 @@ struct culm_edge_config {
     char *health; /* where monitors may ask; NULL: nowhere */
 };
 
-/* Of files of answers. */
+/* Where answers go, and what their files may take. */
+#define CULM_RECEIVERS_MAX 8
 struct culm_answers_config {
+    char **to; /* "file", or the address of a receiver */
+    size_t to_count;
     int64_t rotate_mb, keep_mb;
 };
 
