@@ -21,16 +21,14 @@
 
 #define EVENT_FORMAT (JSON_COMPACT | JSON_REAL_PRECISION(17))
 
-struct culm_journal_limits live_limits(const struct culm_live *run) {
-    const struct culm_answers_config *config = &run->catalog[run->catalogs - 1]->workload.answers;
-    return (struct culm_journal_limits){.rotate_bytes = config->rotate_mb * 1000000,
-                                        .keep_bytes = config->keep_mb * 1000000};
+void live_limit_files(struct culm_live *run, const struct culm_answers_config *config) {
+    run->limits = (struct culm_journal_limits){.rotate_bytes = config->rotate_mb * 1000000,
+                                               .keep_bytes = config->keep_mb * 1000000};
 }
 
 static struct culm_journal_limits event_limits(const struct culm_live *run) {
-    const struct culm_journal_limits limits = live_limits(run);
-    return limits.rotate_bytes > 0 ? limits
-                                   : (struct culm_journal_limits){EVENTS_ROTATE, EVENTS_KEEP};
+    return run->limits.rotate_bytes > 0 ? run->limits
+                                        : (struct culm_journal_limits){EVENTS_ROTATE, EVENTS_KEEP};
 }
 
 void live_warn(struct culm_live *run, const char *text) {
@@ -112,7 +110,7 @@ static void follow(struct culm_live *run, struct culm_journal *journal,
 }
 
 void live_follow_files(struct culm_live *run, bool now) {
-    const struct culm_journal_limits limits = live_limits(run), events = event_limits(run);
+    const struct culm_journal_limits events = event_limits(run);
     const uint64_t at_ns = culm_clock_ns();
     if (!now && at_ns < run->follow_ns) {
         return;
@@ -121,7 +119,7 @@ void live_follow_files(struct culm_live *run, bool now) {
     follow(run, run->events, &events);
     for (int32_t q = 0; q < run->query_count; q++) {
         if (run->query[q].out && !run->query[q].gone) {
-            follow(run, run->query[q].out, &limits);
+            follow(run, run->query[q].out, &run->limits);
         }
     }
 }

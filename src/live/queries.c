@@ -317,7 +317,6 @@ static enum culm_status out_path(const struct culm_live *run, const struct live_
 static enum culm_status open_out(struct culm_live *run, struct live_query *query,
                                  struct culm_error *error) {
     const int how = O_RDWR | O_APPEND | O_NOFOLLOW;
-    const struct culm_journal_limits limits = live_limits(run);
     char path[CULM_PATH_MAX];
     enum culm_status status = out_path(run, query, path, error);
     status = status ? status : culm_file_may_replace(path, error); /* opening a pipe may block */
@@ -333,7 +332,7 @@ static enum culm_status open_out(struct culm_live *run, struct live_query *query
                                     "'%s' is a link; remove it, or choose another --out", path)
                    : culm_error_errno(error, errno, "open '%s'", path);
     }
-    return culm_journal_open(file, path, &limits, &query->out, error);
+    return culm_journal_open(file, path, &run->limits, &query->out, error);
 }
 
 void live_take_back_out(const struct culm_live *run, const struct live_query *query) {

@@ -560,6 +560,12 @@ static void take_up(struct culm_live *run) {
     if (status == CULM_OK && live_write_workload(run, &unwritten) != CULM_OK) {
         live_warn(run, unwritten.text); /* who merges for it goes on with the one before */
     }
+    const struct culm_answers_config *answers = &run->catalog[run->catalogs - 1]->workload.answers;
+    const bool other_receivers =
+        status == CULM_OK && !same_receivers(&run->catalog[0]->workload.answers, answers);
+    if (status == CULM_OK) {
+        live_limit_files(run, answers);
+    }
     release_ready(reader); /* which is left over if it was refused */
     release_labels(reader, run->catalog[run->catalogs - 1]->workload.query_count);
     for (int32_t f = 0; f < run->feed_count; f++) {
@@ -581,8 +587,7 @@ static void take_up(struct culm_live *run) {
     if (other_edge) {
         warn_of_edge(run);
     }
-    if (status == CULM_OK && !same_receivers(&run->catalog[0]->workload.answers,
-                                             &run->catalog[run->catalogs - 1]->workload.answers)) {
+    if (other_receivers) {
         live_warn(run, "what the workload now has under 'answers.to' takes effect when the run is "
                        "started again");
     }

@@ -512,6 +512,7 @@ enum culm_status culm_live_open(const struct culm_live_options *options, struct 
 
 enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *error) {
     run->rate_mb_per_s = run->catalog[0]->workload.edge.load_mb_per_s;
+    live_limit_files(run, &run->catalog[0]->workload.answers);
     enum culm_status status = set_out(run, error);
     if (status == CULM_OK) {
         status = live_begin_monitor(run, error);

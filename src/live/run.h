@@ -251,10 +251,11 @@ struct culm_live {
     struct culm_edge_scheduler *scheduler;
     struct culm_receiver *receiver[CULM_RECEIVERS_MAX]; /* of answers, beside files */
     int32_t receiver_count;
-    bool no_files;               /* answers go to receivers alone */
-    struct culm_journal *events; /* events.jsonl; NULL: not begun */
-    uint64_t follow_ns;          /* when files are looked for the next time */
-    struct culm_error failed;    /* the first error for which the run ends */
+    struct culm_journal_limits limits; /* of files of answers */
+    bool no_files;                     /* answers go to receivers alone */
+    struct culm_journal *events;       /* events.jsonl; NULL: not begun */
+    uint64_t follow_ns;                /* when files are looked for the next time */
+    struct culm_error failed;          /* the first error for which the run ends */
     uint64_t began_ns;
     char began[CULM_WALL_TEXT]; /* the same, by the wall clock */
     struct live_status status;
@@ -372,8 +373,8 @@ void live_end_receivers(struct culm_live *run, bool at_once);
 /* journals.c */
 /* Publishes `warning`. */
 void live_warn(struct culm_live *run, const char *text);
-/* Of files of answers, as the workload that was taken up last says. */
-struct culm_journal_limits live_limits(const struct culm_live *run);
+/* What files of answers may take from now on. */
+void live_limit_files(struct culm_live *run, const struct culm_answers_config *config);
 /* Writes the answer's line, or counts it as lost; NULL: there was no memory for it. */
 void live_write_answer(struct culm_live *run, struct live_query *query, const char *text_or_null);
 enum culm_status live_open_events(struct culm_live *run, const char *path,

@@ -49,10 +49,6 @@ static bool append(struct culm_journal *journal, const char *text, size_t len) {
     size_t written;
     const bool ok = write_all(journal->fd, text, len, &written);
     const int reason = errno;
-    struct stat now; /* others may have emptied it */
-    if (!ok && written > 0 && fstat(journal->fd, &now) == 0) {
-        journal->size = now.st_size - (int64_t)written;
-    }
     if (!ok && written > 0 && ftruncate(journal->fd, journal->size) != 0) {
         journal->torn = true;
         journal->size += (int64_t)written;
@@ -279,6 +275,11 @@ enum culm_journal_news culm_journal_add(struct culm_journal *journal, const char
                  head_len = journal->head ? strlen(journal->head) : 0;
     if (!text || !make_room(journal, head_len + len + 2)) {
         return lose(journal, ENOMEM, error);
+    }
+    struct stat now; /* others may have emptied it */
+    if (fstat(journal->fd, &now) == 0) {
+        journal->size = now.st_size;
+        journal->torn = journal->torn && now.st_size > 0;
     }
     if (journal->limits.rotate_bytes > 0 && journal->size > 0 &&
         journal->size + (int64_t)len + 1 > journal->limits.rotate_bytes) {

@@ -612,6 +612,7 @@ def disk_full(bench):
             with open(process.out_path, encoding="utf-8") as out, open(process.err_path, encoding="utf-8") as err:
                 return (out.read() + err.read()).count(text)
         until(process, "lost answers", lambda: all(said(f"answers of query '{name}' that cannot be written are lost") for name in ("one", "two")))
+        until(process, "a status that says so, which needs no room", lambda: "answers that could not be written" in bench.run("edge", "status", process.out).out)
         os.remove(bench.path("disk", "filler"))
         until(process, "answers again", lambda: all(said(f"answers of query '{name}' are written again") for name in ("one", "two")))
         end(bench, process, room=False)
@@ -666,6 +667,10 @@ def moved_files(bench):
     until(process, "a word on what is in the way", lambda: said("one.jsonl' again"))
     os.rmdir(answers)
     until(process, "answers in a new file", lambda: os.path.exists(answers) and fresh(process.out, "one"))
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("answers: {rotate_mb: 1, keep_mb: 2}\n")
+    tell(process)
+    until(process, "files that give way, once SIGHUP has said so", lambda: os.path.exists(answers + ".1"))
     os.kill(process.pid, signal.SIGTERM)
     equal(bench.end(process).code, 0, "exit code")
     equal(said("one.jsonl' again"), 1, "warnings")

@@ -101,6 +101,9 @@ def unix_socket(bench):
     receiver.again()
     seen = len(receiver.lines)
     until(process, "answers", lambda: len(receiver.lines) > seen + 4 and len(warnings(process.out, "taken again")) == 2)
+    answers_to(bench, "file", (("one", "a"), ("two", "b")))
+    os.kill(process.pid, signal.SIGHUP)
+    until(process, "a word on receivers that are others now", lambda: warnings(process.out, "answers.to"))
     ended = bench.run("edge", "status", process.out)
     check(f"unix:{path}" in ended.out and " up " in ended.out, ended.out)
     sent, lost = stop(bench, process)[0]

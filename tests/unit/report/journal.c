@@ -162,9 +162,11 @@ static void test_a_file_that_was_moved_is_begun_anew(void **state) {
     assert_int_equal(culm_journal_add(journal, "five", &error), CULM_JOURNAL_NONE);
     expect(*state, "a.jsonl", "made by who moved it\nfive\n");
     write_text(*state, "a.jsonl", ""); /* emptied in its place */
-    assert_true(culm_journal_follow(journal, &error));
     assert_int_equal(culm_journal_add(journal, "six", &error), CULM_JOURNAL_NONE);
     expect(*state, "a.jsonl", "head\nsix\n");
+    assert_true(culm_journal_follow(journal, &error));
+    assert_int_equal(culm_journal_add(journal, "seven", &error), CULM_JOURNAL_NONE);
+    expect(*state, "a.jsonl", "head\nsix\nseven\n");
     culm_journal_free(journal);
 }
 
