@@ -2,7 +2,7 @@
  * The queue of a receiver, and its thread. See receiver.h.
  *
  * Lines that are on their way stay in the queue's count until they have arrived, so that there is one limit for
- * all. They are the thread's alone; the queue is shared. A thread that cannot be ended in time (a name is
+ * all. One that makes the receiver hang up again and again is lost, so that it does not hold up the others. They are the thread's alone; the queue is shared. A thread that cannot be ended in time (a name is
  * being looked up) is left behind, and frees what it holds once it is done.
  */
 #include "live/receiver.h"
@@ -23,6 +23,7 @@
 #define CONNECT_NS UINT64_C(5000000000)
 #define SEND_NS UINT64_C(10000000000)
 #define IDLE_MS 500
+#define TRIES 3       /* of a line; more may be its own fault */
 #define LEAVE_MS 2000 /* for a thread that is to end now */
 #define MS UINT64_C(1000000)
 
@@ -31,6 +32,7 @@ struct culm_receiver {
     bool connected;
     struct culm_line flight[CULM_RECEIVER_BATCH];
     size_t flying;
+    int tries; /* how often the first line has been on its way in vain */
     pthread_t thread;
     bool ended; /* by the loop */
     char to[CULM_RECEIVER_SHOWN];
@@ -93,6 +95,19 @@ static void land(struct culm_receiver *receiver, size_t lines, bool arrived) {
     receiver->flight_lines = receiver->flying;
     memmove(receiver->flight, receiver->flight + lines,
             receiver->flying * sizeof *receiver->flight);
+}
+
+/* Lines that have not arrived wait again, so that they are the first to give way. There is room for them: they
+ * were counted all the time. */
+static void put_back(struct culm_receiver *receiver) {
+    while (receiver->flying > 0) {
+        const struct culm_line line = receiver->flight[--receiver->flying];
+        receiver->first = (receiver->first + CULM_RECEIVER_LINES - 1) % CULM_RECEIVER_LINES;
+        receiver->ring[receiver->first] = line;
+        receiver->count++;
+        receiver->bytes += line.len;
+    }
+    receiver->flight_bytes = receiver->flight_lines = 0;
 }
 
 /* --- the thread --- */
@@ -177,8 +192,16 @@ static uint64_t send_some(struct culm_receiver *receiver) {
     }
     pthread_mutex_lock(&receiver->lock);
     land(receiver, taken, true);
+    receiver->tries = taken > 0 ? 0 : receiver->tries;
     if (status == CULM_ERR_FORMAT) {
         land(receiver, receiver->flying, false);
+    } else if (status != CULM_OK && status != CULM_ERR_AGAIN) {
+        receiver->tries += receiver->flying > 0 && ops->connect;
+        if (receiver->tries >= TRIES) {
+            land(receiver, 1, false);
+            receiver->tries = 0;
+        }
+        put_back(receiver);
     }
     pthread_mutex_unlock(&receiver->lock);
     if (status == CULM_OK) {

@@ -191,7 +191,7 @@ def web_server(bench):
 class Broker:
     """A real mosquitto, with a user."""
 
-    def __init__(self, bench):
+    def __init__(self, bench, more=""):
         if not shutil.which("mosquitto") and not os.path.exists("/usr/sbin/mosquitto"):
             raise Skipped("mosquitto is not installed (Debian's mosquitto)")
         with socket.socket() as one:
@@ -202,7 +202,7 @@ class Broker:
         subprocess.run([shutil.which("mosquitto_passwd") or "/usr/bin/mosquitto_passwd", "-c", "-b", os.path.join(self.folder, "users"), "culm", "se cret"], check=True,
                        capture_output=True)
         with open(os.path.join(self.folder, "conf"), "w", encoding="utf-8") as file:
-            file.write(f"listener {self.port} 127.0.0.1\nallow_anonymous false\npassword_file {self.folder}/users\nuser root\n")
+            file.write(f"listener {self.port} 127.0.0.1\nallow_anonymous false\npassword_file {self.folder}/users\nuser root\n{more}")
 
     def begin(self):
         self.process = subprocess.Popen([shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", os.path.join(self.folder, "conf")],
@@ -293,6 +293,26 @@ def mqtt_broker(bench):
         broker.end()
 
 
+def large_messages(bench):
+    """A broker that hangs up on large messages: those are lost after some tries, and do not hold up those behind them."""
+    two_models(bench)
+    broker = Broker(bench, "max_packet_size 2000\n")
+    broker.begin()
+    try:
+        heard = Subscriber(broker.port, b"x")
+        path = answers_to(bench, ["file", f"mqtt://culm:se%20cret@127.0.0.1:{broker.port}/x"], (("one", "a"), ("two", "b")), fps=2)
+        with open(path, encoding="utf-8") as file:
+            text = file.read().split("name: two")
+        with open(path, "w", encoding="utf-8") as file:  # which sees nothing, and is brief
+            file.write(text[0] + "name: two" + text[1].replace("score: 0.05", "score: 1"))
+        process = begin(bench, path)
+        until(process, "brief answers on both sides of a large one", lambda: len({line["frame"] for line in heard.lines}) > 1)
+        check(all(line["query"] == "two" for line in heard.lines), "a large answer came")
+        stop(bench, process)
+    finally:
+        broker.end()
+
+
 def nobody(bench):
     """Peers that take a connection and never say a word, or do not even take it, cost nothing, and the run ends in time; addresses that are none."""
     two_models(bench)
@@ -320,6 +340,7 @@ def nobody(bench):
 cases.add("answers to a Unix socket, which goes away and hangs", unix_socket, seconds=10, first=True)
 cases.add("answers to a web server, which fails, hangs and does not want them", web_server, seconds=12)
 cases.add("answers to a broker, which is killed and frozen", mqtt_broker, seconds=12)
+cases.add("answers to a broker that hangs up on large ones", large_messages, seconds=8)
 cases.add("answers to nobody; addresses that are none", nobody, seconds=8)
 if __name__ == "__main__":
     cases.run()
