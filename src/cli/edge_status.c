@@ -123,8 +123,12 @@ static void print_status(const char *dir, const json_t *status) {
     if (!json_object_get(status, "queries")) {
         return;
     }
-    printf("memory %.2f MB of %.2f, at most %.2f", number(status, "resident_bytes") / 1e6,
-           number(status, "limit_bytes") / 1e6, number(status, "resident_max_bytes") / 1e6);
+    printf("memory");
+    if (json_object_get(status, "resident_bytes")) { /* else it has ended */
+        printf(" %.2f MB,", number(status, "resident_bytes") / 1e6);
+    }
+    printf(" at most %.2f MB of %.2f", number(status, "resident_max_bytes") / 1e6,
+           number(status, "limit_bytes") / 1e6);
     if (json_is_number(json_object_get(status, "round"))) {
         printf("; round %.0f saves %.1f %% of the weights", number(status, "round"),
                100 * number(status, "saved"));
