@@ -129,7 +129,14 @@ static int32_t route(struct builder *b, const struct culm_darknet_section *s) {
 }
 
 static int32_t shortcut(struct builder *b, const struct culm_darknet_section *s, int32_t x) {
-    const int32_t both[] = {x, b->made[s->from[0]]};
+    const int64_t has = b->net->section[s->from[0]].c;
+    int32_t both[] = {x, b->made[s->from[0]]};
+    if (has > s->c) { /* channels that only one of the two has are left alone */
+        const struct culm_attributes first = {.axis = 3, .length = s->c};
+        both[1] = apply(b, "slice", both[1], &first);
+    } else if (has < s->c) {
+        both[1] = culm_layer_widen(b->graph, both[1], 0, s->c - has, 0);
+    }
     return activate(b, culm_layer_apply(b->graph, "add", both, 2, NULL), s->function);
 }
 

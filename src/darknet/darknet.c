@@ -58,8 +58,8 @@ static const char *stem_of(const char *path, size_t *ret_len) {
     return stem;
 }
 
-/* Looks for names beside the configuration. It is fine if there are none, or if they are for
- * another number of classes. */
+/* Looks for names beside the configuration. It is fine if there are none; if they are for another
+ * number of classes, the model's note says so. */
 static enum culm_status find_names(struct culm_vision_model *model, const char *path,
                                    struct culm_error *error) {
     size_t len;
@@ -72,8 +72,13 @@ static enum culm_status find_names(struct culm_vision_model *model, const char *
             return status;
         }
         if (culm_file_is_regular(file)) {
-            status = culm_vision_names_read(model, file, error);
-            return status == CULM_ERR_CONFIG ? CULM_OK : status;
+            struct culm_error why = {0};
+            status = culm_vision_names_read(model, file, &why);
+            if (status == CULM_ERR_CONFIG) {
+                snprintf(model->note, sizeof model->note, "%.460s", why.text);
+                return CULM_OK;
+            }
+            return status == CULM_OK ? status : culm_error_set(error, status, "%s", why.text);
         }
         if (part == stem) { /* then the parts between dashes, last one first */
             part = end;

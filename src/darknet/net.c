@@ -26,6 +26,8 @@ static const char *const functions[] = {[CULM_DARKNET_LINEAR] = "linear",
 struct key {
     const char *name, *value;
     int32_t line;
+    int32_t again; /* a later line that gives it another value; 0: none */
+    bool read;
 };
 
 /* The section being read. */
@@ -54,13 +56,35 @@ static enum culm_status refuse(struct parser *p, enum culm_status status, int32_
 
 /* --- values of keys --- */
 
-static const struct key *find(const struct parser *p, const char *name) {
+static struct key *look(struct parser *p, const char *name) {
     for (int32_t i = 0; i < p->keys; i++) {
         if (strcmp(p->key[i].name, name) == 0) {
             return &p->key[i];
         }
     }
     return NULL;
+}
+
+/* What is found counts as read. */
+static const struct key *find(struct parser *p, const char *name) {
+    struct key *key = look(p, name);
+    if (key) {
+        key->read = true;
+    }
+    return key;
+}
+
+/* Whether a key that matters is given twice. Of others darknet takes the first, and nobody need. */
+static enum culm_status check_twice(struct parser *p) {
+    for (int32_t i = 0; i < p->keys; i++) {
+        const struct key *key = &p->key[i];
+        if (key->read && key->again) {
+            return refuse(p, CULM_ERR_FORMAT, key->again,
+                          "'%.40s' is given twice in [%s], and differs from line %d", key->name,
+                          p->section, (int)key->line);
+        }
+    }
+    return CULM_OK;
 }
 
 /* `other`: the default. */
@@ -142,6 +166,11 @@ static enum culm_status source_of(struct parser *p, const struct key *key, doubl
         return refuse(p, CULM_ERR_FORMAT, key->line,
                       "'%s' names section %g, but only %d come before this one", key->name, value,
                       (int)here);
+    }
+    if (p->net->section[(int32_t)from].taken) {
+        return refuse(p, CULM_ERR_UNSUPPORTED, key->line,
+                      "'%s' names section %g, which a [yolo] with new_coords=1 reads", key->name,
+                      from);
     }
     *ret_from = (int32_t)from;
     return CULM_OK;
@@ -303,12 +332,13 @@ static enum culm_status shortcut(struct parser *p, struct culm_darknet_section *
         return status;
     }
     const struct culm_darknet_section *other = &p->net->section[s->from[0]];
-    return other->h == s->h && other->w == s->w && other->c == s->c
+    return other->h == s->h && other->w == s->w /* channels that only one has are left alone */
                ? CULM_OK
-               : refuse(p, CULM_ERR_FORMAT, p->line,
-                        "it adds %lld x %lld x %lld to %lld x %lld x %lld", (long long)other->h,
-                        (long long)other->w, (long long)other->c, (long long)s->h, (long long)s->w,
-                        (long long)s->c);
+               : refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                        "it adds %lld x %lld x %lld to %lld x %lld x %lld; maps of different "
+                        "height or width are not supported",
+                        (long long)other->h, (long long)other->w, (long long)other->c,
+                        (long long)s->h, (long long)s->w, (long long)s->c);
 }
 
 static enum culm_status scale(struct parser *p, struct culm_darknet_section *s) {
@@ -339,7 +369,7 @@ static enum culm_status anchors(struct parser *p, struct culm_yolo_head *head) {
     int32_t count, picked = 0;
     enum culm_status status;
     if (!key) {
-        return refuse(p, CULM_ERR_FORMAT, p->line, "[yolo] has no 'anchors'");
+        return refuse(p, CULM_ERR_FORMAT, p->line, "[%s] has no 'anchors'", p->section);
     }
     if ((status = numbers(p, key, 2 * PAIRS, value, &count)) ||
         (mask && (status = numbers(p, mask, CULM_VISION_ANCHORS_MAX, which, &picked)))) {
@@ -364,7 +394,51 @@ static enum culm_status anchors(struct parser *p, struct culm_yolo_head *head) {
             head->anchor[i][k] = (float)pixels;
         }
     }
-    return picked > 0 ? CULM_OK : refuse(p, CULM_ERR_FORMAT, p->line, "[yolo] picks no anchors");
+    return picked > 0 ? CULM_OK
+                      : refuse(p, CULM_ERR_FORMAT, p->line, "[%s] picks no anchors", p->section);
+}
+
+/* Numbers the head, whose anchors are known, and checks what it reads. */
+static enum culm_status add_head(struct parser *p, struct culm_darknet_section *s,
+                                 int64_t classes) {
+    struct culm_yolo_head *head = &s->head;
+    head->classes = (int32_t)classes;
+    head->output = p->net->heads++;
+    if (p->net->heads > CULM_VISION_HEADS_MAX) {
+        return refuse(p, CULM_ERR_UNSUPPORTED, p->line, "more than %d heads",
+                      CULM_VISION_HEADS_MAX);
+    }
+    if (p->net->count == 0 || s->c != head->anchors * (5 + classes)) {
+        return refuse(p, CULM_ERR_FORMAT, p->line,
+                      "[%s] reads %lld channels; %d anchors and %lld classes need %lld", p->section,
+                      (long long)s->c, (int)head->anchors, (long long)classes,
+                      (long long)(head->anchors * (5 + classes)));
+    }
+    for (int32_t i = 0; i < p->net->count; i++) {
+        const struct culm_yolo_head *other = &p->net->section[i].head;
+        if (p->net->section[i].kind == CULM_DARKNET_YOLO &&
+            (other->classes != head->classes || other->one != head->one ||
+             other->squared != head->squared)) {
+            return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                          "heads differ in their number of classes, or in what they are");
+        }
+    }
+    return CULM_OK;
+}
+
+/* With new_coords the layer in front has sigmoids, and heads are read through sigmoids of their own: it
+ * gives them up. */
+static enum culm_status take_logistic(struct parser *p) {
+    struct culm_darknet_section *before =
+        p->net->count ? &p->net->section[p->net->count - 1] : NULL;
+    if (!before || before->kind != CULM_DARKNET_CONV || before->function != CULM_DARKNET_LOGISTIC) {
+        return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                      "new_coords=1 needs a [convolutional] with activation=logistic in front of "
+                      "it");
+    }
+    before->function = CULM_DARKNET_LINEAR;
+    before->taken = true;
+    return CULM_OK;
 }
 
 static enum culm_status yolo(struct parser *p, struct culm_darknet_section *s) {
@@ -372,9 +446,10 @@ static enum culm_status yolo(struct parser *p, struct culm_darknet_section *s) {
     struct culm_yolo_head *head = &s->head;
     double value = 1;
     int32_t count = 1;
-    int64_t classes;
+    int64_t classes, squared;
     enum culm_status status;
-    if ((status = only(p, "new_coords", "0")) ||
+    if ((status = whole(p, "new_coords", 0, 0, 1, &squared)) ||
+        (squared && (status = take_logistic(p))) ||
         (status = whole(p, "classes", 20, 1, CULM_VISION_CLASSES_MAX, &classes)) ||
         (status = anchors(p, head)) ||
         (scale_xy && (status = numbers(p, scale_xy, 1, &value, &count)))) {
@@ -384,28 +459,32 @@ static enum culm_status yolo(struct parser *p, struct culm_darknet_section *s) {
         return refuse(p, CULM_ERR_FORMAT, scale_xy->line, "'scale_x_y' is not possible");
     }
     head->scale_xy = (float)value;
-    head->classes = (int32_t)classes;
-    head->output = p->net->heads++;
-    if (p->net->heads > CULM_VISION_HEADS_MAX) {
-        return refuse(p, CULM_ERR_UNSUPPORTED, p->line, "more than %d [yolo] sections",
-                      CULM_VISION_HEADS_MAX);
-    }
-    if (p->net->count == 0 || s->c != head->anchors * (5 + classes)) {
-        return refuse(p, CULM_ERR_FORMAT, p->line,
-                      "[yolo] reads %lld channels; %d anchors and %lld classes need %lld",
-                      (long long)s->c, (int)head->anchors, (long long)classes,
-                      (long long)(head->anchors * (5 + classes)));
-    }
-    for (int32_t i = 0; i < p->net->count; i++) {
-        if (p->net->section[i].kind == CULM_DARKNET_YOLO &&
-            p->net->section[i].head.classes != head->classes) {
-            return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
-                          "[yolo] sections differ in their number of classes");
-        }
-    }
-    return CULM_OK;
+    head->squared = squared;
+    return add_head(p, s, classes);
 }
 
+/* YOLOv2: anchors are in cells, and one of the classes it is. */
+static enum culm_status region(struct parser *p, struct culm_darknet_section *s) {
+    int64_t classes;
+    enum culm_status status;
+    if ((status = only(p, "softmax", "1")) || (status = only(p, "coords", "4")) ||
+        (status = only(p, "tree", "")) || (status = only(p, "map", "")) ||
+        (status = only(p, "background", "0")) ||
+        (status = whole(p, "classes", 20, 1, CULM_VISION_CLASSES_MAX, &classes)) ||
+        (status = anchors(p, &s->head))) {
+        return status;
+    }
+    if (!find(p, "softmax")) {
+        return refuse(p, CULM_ERR_UNSUPPORTED, p->line, "[region] without softmax=1");
+    }
+    for (int32_t i = 0; i < s->head.anchors; i++) {
+        s->head.anchor[i][0] *= (float)p->net->width / (float)s->w;
+        s->head.anchor[i][1] *= (float)p->net->height / (float)s->h;
+    }
+    s->head.scale_xy = 1;
+    s->head.one = true;
+    return add_head(p, s, classes);
+}
 static enum culm_status avgpool(struct parser *p, struct culm_darknet_section *s) {
     (void)p;
     s->h = s->w = 1;
@@ -429,6 +508,7 @@ static const struct {
     {"upsample", CULM_DARKNET_UPSAMPLE, upsample}, {"route", CULM_DARKNET_ROUTE, route},
     {"shortcut", CULM_DARKNET_SHORTCUT, shortcut}, {"scale_channels", CULM_DARKNET_SCALE, scale},
     {"dropout", CULM_DARKNET_DROPOUT, dropout},    {"yolo", CULM_DARKNET_YOLO, yolo},
+    {"region", CULM_DARKNET_YOLO, region},
 };
 
 static enum culm_status read_net(struct parser *p) {
@@ -484,7 +564,7 @@ static enum culm_status end_section(struct parser *p) {
     }
     return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
                   "section [%s] is not supported; convolutional, maxpool, avgpool, upsample, "
-                  "route, shortcut, scale_channels, dropout and yolo are",
+                  "route, shortcut, scale_channels, dropout, yolo and region are",
                   p->section);
 }
 
@@ -513,6 +593,7 @@ static bool printable(const char *text) {
 static enum culm_status begin_section(struct parser *p, char *line, int32_t number) {
     size_t len = strlen(line);
     enum culm_status status = end_section(p);
+    status = status ? status : check_twice(p);
     if (status != CULM_OK) {
         return status;
     }
@@ -544,15 +625,18 @@ static enum culm_status read_line(struct parser *p, char *line, int32_t number) 
                       line);
     }
     *equals = '\0';
-    if (find(p, line)) {
-        return refuse(p, CULM_ERR_FORMAT, number, "'%.40s' is given twice in [%s]", line,
-                      p->section);
+    struct key *before = look(p, line);
+    if (before) {
+        before->again = before->again                            ? before->again
+                        : strcmp(before->value, equals + 1) != 0 ? number
+                                                                 : 0;
+        return CULM_OK;
     }
     if (p->keys == KEYS_MAX) {
         return refuse(p, CULM_ERR_FORMAT, number, "[%s] has more than %d keys", p->section,
                       KEYS_MAX);
     }
-    p->key[p->keys++] = (struct key){line, equals + 1, number};
+    p->key[p->keys++] = (struct key){line, equals + 1, number, 0, false};
     return CULM_OK;
 }
 
@@ -573,7 +657,8 @@ static enum culm_status read_lines(struct parser *p, char *text, size_t len) {
         }
         line = stop + 1;
     }
-    return end_section(p);
+    enum culm_status status = end_section(p);
+    return status ? status : check_twice(p);
 }
 
 enum culm_status culm_darknet_parse(const char *text, size_t len, const char *name,
@@ -597,9 +682,9 @@ enum culm_status culm_darknet_parse(const char *text, size_t len, const char *na
                            "darknet '%s': no [net] section; is it a darknet configuration?", name);
     }
     if (status == CULM_OK && net.heads == 0) {
-        status =
-            culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                           "darknet '%s': no [yolo] section; only detectors are supported", name);
+        status = culm_error_set(
+            error, CULM_ERR_UNSUPPORTED,
+            "darknet '%s': no [yolo] or [region] section; only detectors are supported", name);
     }
     if (status != CULM_OK) {
         culm_darknet_net_release(&net);

@@ -160,7 +160,8 @@ static enum culm_status draw_line(const struct culm_live_beginning *of, struct l
     uint64_t hash = culm_rng_mix((uint64_t)of->feed, (uint64_t)input->channels);
     hash = culm_rng_mix(culm_rng_mix(hash, (uint64_t)input->width), (uint64_t)input->height);
     hash = culm_rng_mix_bytes(hash, floats, sizeof floats);
-    hash = culm_rng_mix(hash, (uint64_t)input->letterbox << 1 | input->bgr);
+    hash = culm_rng_mix(hash, (uint64_t)input->around << 2 | (uint64_t)input->letterbox << 1 |
+                                  input->bgr);
     last_readers(graph, count, line->last);
     double work = 0;
     for (int32_t i = 0; i < count; i++) {

@@ -49,8 +49,30 @@ static void toward_number(struct map *map, int64_t at, double wanted, double fac
     map->loss += factor * gap * gap / 2;
 }
 
+/* Cross-entropy of the softmax over the numbers of a head's classes. */
+static void toward_one(struct map *map, int64_t at, int32_t label) {
+    double most = -INFINITY, sum = 0;
+    for (int32_t c = 0; c < map->head->classes; c++) {
+        most = map->t[at + c] > most ? (double)map->t[at + c] : most;
+    }
+    for (int32_t c = 0; c < map->head->classes; c++) {
+        sum += culm_exact_exp(map->t[at + c] - most);
+    }
+    for (int32_t c = 0; c < map->head->classes; c++) {
+        const double p = culm_exact_exp(map->t[at + c] - most) / sum;
+        map->gradient[at + c] = (float)(map->scale * (p - (c == label)));
+    }
+    map->loss += culm_exact_log(sum) + most - map->t[at + label];
+}
+
 static int64_t numbers_of(const struct map *map, int64_t i, int64_t j, int32_t anchor) {
     return ((i * map->w + j) * map->head->anchors + anchor) * map->width;
+}
+
+/* By how much an anchor is stretched. */
+static double size_of(const struct map *map, int64_t at) {
+    const double p = map->sigmoid[at];
+    return map->head->squared ? 4 * p * p : (double)map->exp[at];
 }
 
 /* Whether a cell's own estimate overlaps a wanted box well. */
@@ -60,10 +82,8 @@ static bool near_some_box(const struct map *map, int64_t i, int64_t j, int32_t a
     double s = map->head->scale_xy, spread = (s - 1) / 2;
     double x = (map->sigmoid[at] * s - spread + (double)j) / (double)map->w;
     double y = (map->sigmoid[at + 1] * s - spread + (double)i) / (double)map->h;
-    double width =
-        (double)map->exp[at + 2] * map->head->anchor[anchor][0] / map->model->input.width;
-    double height =
-        (double)map->exp[at + 3] * map->head->anchor[anchor][1] / map->model->input.height;
+    double width = size_of(map, at + 2) * map->head->anchor[anchor][0] / map->model->input.width;
+    double height = size_of(map, at + 3) * map->head->anchor[anchor][1] / map->model->input.height;
     for (int32_t b = 0; b < boxes; b++) {
         if (iou(x, y, width, height, &box[b]) > CULM_YOLO_IGNORE) {
             return true;
@@ -124,9 +144,18 @@ static void find_box(struct map *map, const struct culm_wanted_box *box) {
     const double high = (double)box->height * input->height / map->head->anchor[anchor][1];
     toward(map, at, place(x - (double)j, s), k);
     toward(map, at + 1, place(y - (double)i, s), k);
-    toward_number(map, at + 2, culm_exact_log(wide), k);
-    toward_number(map, at + 3, culm_exact_log(high), k);
+    if (map->head->squared) {
+        toward(map, at + 2, clamped(sqrt(wide) / 2, 0, 1), k);
+        toward(map, at + 3, clamped(sqrt(high) / 2, 0, 1), k);
+    } else {
+        toward_number(map, at + 2, culm_exact_log(wide), k);
+        toward_number(map, at + 3, culm_exact_log(high), k);
+    }
     toward(map, at + 4, 1, 1);
+    if (map->head->one) {
+        toward_one(map, at + 5, box->class_index);
+        return;
+    }
     for (int32_t c = 0; c < map->head->classes; c++) {
         toward(map, at + 5 + c, c == box->class_index, 1);
     }
@@ -229,18 +258,44 @@ static double square(float got, float want, double weight, double scale, float *
     return weight * off * off;
 }
 
-static double like_map(int32_t classes, int64_t count, const float *want, const float *got,
-                       double scale, float *gradient) {
-    int64_t one = 5 + classes;
+/* sum(p log(p / q)) of two softmaxes over logits[count]. */
+static double cross_one(int64_t count, const float *want, const float *got, double weight,
+                        double scale, float *gradient) {
+    double most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, loss = 0;
+    for (int64_t i = 0; i < count; i++) {
+        most[0] = fmax(most[0], want[i]);
+        most[1] = fmax(most[1], got[i]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        sum[0] += exp(want[i] - most[0]);
+        sum[1] += exp(got[i] - most[1]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double log_p = want[i] - most[0] - log(sum[0]);
+        const double log_q = got[i] - most[1] - log(sum[1]);
+        loss += weight * exp(log_p) * (log_p - log_q);
+        gradient[i] = (float)(scale * weight * (exp(log_q) - exp(log_p)));
+    }
+    return loss;
+}
+
+static double like_map(const struct culm_yolo_head *head, int64_t count, const float *want,
+                       const float *got, double scale, float *gradient) {
+    int64_t one = 5 + head->classes;
     double loss = 0;
     for (int64_t at = 0; at + one <= count; at += one) {
         double there = probability(want[at + 4]);
         loss += cross(got[at + 4], want[at + 4], 1, scale, &gradient[at + 4]);
         for (int i = 0; i < 2; i++) {
             loss += cross(got[at + i], want[at + i], there, scale, &gradient[at + i]);
-            loss += square(got[at + 2 + i], want[at + 2 + i], there, scale, &gradient[at + 2 + i]);
+            loss += (head->squared ? cross : square)(got[at + 2 + i], want[at + 2 + i], there,
+                                                     scale, &gradient[at + 2 + i]);
         }
-        for (int64_t c = 5; c < one; c++) {
+        if (head->one) {
+            loss += cross_one(head->classes, want + at + 5, got + at + 5, there, scale,
+                              gradient + at + 5);
+        }
+        for (int64_t c = 5; c < one && !head->one; c++) {
             loss += cross(got[at + c], want[at + c], there, scale, &gradient[at + c]);
         }
     }
@@ -280,7 +335,7 @@ double culm_loss_original(const struct culm_vision_model *model, int32_t output,
     double loss = 0;
     for (int32_t h = 0; h < model->head_count; h++) {
         if (model->head[h].output == output) {
-            return like_map(model->head[h].classes, count, want, got, scale, ret_gradient);
+            return like_map(&model->head[h], count, want, got, scale, ret_gradient);
         }
     }
     if (model->table.rows) {

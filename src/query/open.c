@@ -220,8 +220,12 @@ static enum culm_status apply(struct culm_vision_model *model,
                               model->name, (int)input->width, (int)input->height,
                               (int)reading->width, (int)reading->height);
     }
+    if (!input->letterbox && reading->fit == CULM_FIT_LETTERBOX) {
+        input->around = model->head_count ? CULM_VISION_AROUND_DARKNET : CULM_VISION_AROUND;
+    }
     input->letterbox |= reading->fit == CULM_FIT_LETTERBOX;
     input->letterbox &= reading->fit != CULM_FIT_STRETCH;
+    input->around = input->letterbox ? input->around : 0;
     input->bgr = reading->colors == CULM_COLORS_BGR && input->channels == 3;
     return CULM_OK;
 }

@@ -165,6 +165,7 @@ static bool open_table(struct onnx_model *own, const struct culm_query_about *ab
     const bool yolo = *ret_status == CULM_OK && !own->model.table.fractions &&
                       own->model.table.corners == CULM_VISION_CENTRE && !own->model.table.chosen;
     own->model.input.letterbox = yolo; /* so they are trained */
+    own->model.input.around = yolo ? CULM_VISION_AROUND : 0;
     culm_graph_free(made);
     return *ret_status == CULM_OK;
 }

@@ -111,19 +111,38 @@ bool culm_found_add(struct culm_found *found, int32_t class_index, double score,
     return true;
 }
 
+/* By how much an anchor is stretched. */
+static double size_of(const struct culm_yolo_head *head, double t) {
+    return head->squared ? 4 * sigmoid(t) * sigmoid(t) : exp(t);
+}
+
+/* The sum of exponentials of numbers less the largest. */
+static double sum_of(const float *t, int32_t count, double *ret_most) {
+    double most = -INFINITY, sum = 0;
+    for (int32_t c = 0; c < count; c++) {
+        most = t[c] > most ? (double)t[c] : most;
+    }
+    for (int32_t c = 0; c < count; c++) {
+        sum += exp(t[c] - most);
+    }
+    *ret_most = most;
+    return sum;
+}
+
 static bool add(struct culm_found *found, const struct culm_vision_input *input,
                 const struct culm_yolo_head *head, const float *t, int32_t anchor, int64_t i,
                 int64_t j, int64_t h, int64_t w) {
     double s = head->scale_xy, shift = (s - 1) / 2, object = sigmoid(t[4]);
     double x = (sigmoid(t[0]) * s - shift + (double)j) / (double)w;
     double y = (sigmoid(t[1]) * s - shift + (double)i) / (double)h;
-    double bw = exp(t[2]) * head->anchor[anchor][0] / input->width;
-    double bh = exp(t[3]) * head->anchor[anchor][1] / input->height;
+    double bw = size_of(head, t[2]) * head->anchor[anchor][0] / input->width;
+    double bh = size_of(head, t[3]) * head->anchor[anchor][1] / input->height;
+    double most = 0, sum = head->one ? sum_of(t + 5, head->classes, &most) : 0;
     for (int32_t c = 0; c < head->classes; c++) {
-        if (!(t[5 + c] >= found->least)) {
+        if (!head->one && !(t[5 + c] >= found->least)) {
             continue;
         }
-        double score = object * sigmoid(t[5 + c]);
+        double score = object * (head->one ? exp(t[5 + c] - most) / sum : sigmoid(t[5 + c]));
         if (score >= (double)found->score && !culm_found_add(found, c, score, x, y, bw, bh)) {
             return false;
         }

@@ -14,7 +14,7 @@ const char *const culm_answer_names[] = {"boxes", "classes", "points", NULL};
 
 bool culm_vision_same_bytes(const struct culm_vision_input *a, const struct culm_vision_input *b) {
     return a->width == b->width && a->height == b->height && a->channels == b->channels &&
-           a->letterbox == b->letterbox;
+           a->letterbox == b->letterbox && a->around == b->around;
 }
 
 bool culm_vision_same_input(const struct culm_vision_input *a, const struct culm_vision_input *b) {
@@ -103,6 +103,13 @@ const char *culm_vision_class_name(const struct culm_vision_model *model, int32_
     return text;
 }
 
+static bool is_blank(const char *from, const char *end) {
+    while (from < end && (*from == '\n' || *from == '\r' || *from == ' ' || *from == '\t')) {
+        from++;
+    }
+    return from >= end;
+}
+
 static enum culm_status take_names(char *text, size_t len, const char *path, int32_t classes,
                                    char **ret_name, struct culm_error *error) {
     char *end = text + len;
@@ -112,7 +119,7 @@ static enum culm_status take_names(char *text, size_t len, const char *path, int
         stop = stop ? stop : end;
         size_t bytes = (size_t)(stop - line);
         bytes -= bytes > 0 && line[bytes - 1] == '\r';
-        if (bytes == 0 && stop + 1 >= end) {
+        if (bytes == 0 && is_blank(stop, end)) {
             break;
         }
         if (count < classes && !(ret_name[count] = strndup(line, bytes))) {

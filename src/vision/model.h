@@ -27,10 +27,12 @@
 struct culm_vision_input {
     int32_t width, height, channels; /* channels: 1 (grey) or 3 (RGB) */
     float mean[3], deviation[3];     /* in the order of the channels */
-    bool letterbox; /* in its own proportions, in the middle; around it CULM_VISION_AROUND */
-    bool bgr;       /* blue, green, red */
+    bool letterbox;                  /* in its own proportions, in the middle */
+    uint8_t around;                  /* what is around it, in every channel */
+    bool bgr;                        /* blue, green, red */
 };
-#define CULM_VISION_AROUND 114
+#define CULM_VISION_AROUND 114         /* of YOLOv5 and later ones */
+#define CULM_VISION_AROUND_DARKNET 128 /* half way from black to white */
 
 /* Whether a frame becomes the same bytes for both; and the same numbers. */
 bool culm_vision_same_bytes(const struct culm_vision_input *a, const struct culm_vision_input *b);
@@ -51,12 +53,14 @@ extern const char *const culm_answer_names[]; /* "boxes", "classes", "points", N
 
 /* How to read a map. In cell (i, j) of h x w, the numbers t of anchor a begin at a (5 + classes): x
  * = (sigmoid(t0) s - (s - 1) / 2 + j) / w, y likewise, width = exp(t2) anchor / the input's width,
- * height likewise, then t4 for an object and one number a class. */
+ * height likewise, then t4 for an object and one number a class, each through a sigmoid. */
 struct culm_yolo_head {
     int32_t output; /* index among the graph's outputs */
     int32_t anchors, classes;
     float anchor[CULM_VISION_ANCHORS_MAX][2]; /* width, height in pixels of the input */
     float scale_xy;                           /* s */
+    bool squared; /* width = (2 sigmoid(t2))^2 anchor / ..., height likewise */
+    bool one;     /* of the classes it is one: a softmax over their numbers */
 };
 
 /* How to read candidates for boxes that the graph has worked out itself, `rows` a picture. Number e
@@ -142,7 +146,7 @@ const char *culm_vision_class_name(const struct culm_vision_model *model, int32_
 enum culm_status culm_vision_names_set(struct culm_vision_model *model, const char *const *names,
                                        size_t count, struct culm_error *error);
 void culm_vision_names_drop(struct culm_vision_model *model); /* there are none afterwards */
-/* Reads the names of classes, one a line; an empty last line is ignored. CULM_ERR_CONFIG: the file
+/* Reads the names of classes, one a line; empty lines at the end are ignored. CULM_ERR_CONFIG: the file
  * is missing, has more or fewer lines than there are classes, or the model answers with points. */
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,
                                         struct culm_error *error);

@@ -113,7 +113,7 @@ void culm_vision_stretch(const struct culm_vision_input *input, const struct cul
     struct bytes to = {ret_data + begin_of(input, &place), input->width, input->channels,
                        frame->channels};
     if (place.width < input->width || place.height < input->height) {
-        memset(ret_data, CULM_VISION_AROUND, all);
+        memset(ret_data, input->around, all);
     }
     stretch(frame, place.width, place.height, put_bytes, &to);
 }
@@ -158,7 +158,7 @@ void culm_vision_fill(const struct culm_vision_input *input, const struct culm_f
     }
     for (int64_t i = 0; (place.width < input->width || place.height < input->height) && i < all;
          i++) {
-        ret_data[i] = to.value[i % input->channels][CULM_VISION_AROUND];
+        ret_data[i] = to.value[i % input->channels][input->around];
     }
     stretch(frame, place.width, place.height, put_numbers, &to);
 }

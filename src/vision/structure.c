@@ -29,7 +29,7 @@ static void add_input(struct culm_sha256 *hash, const struct culm_vision_input *
     culm_sha256_update(hash, input->mean, sizeof input->mean);
     culm_sha256_update(hash, input->deviation, sizeof input->deviation);
     if (input->letterbox || input->bgr) { /* other models are what they were before these */
-        add_int(hash, input->letterbox);
+        add_int(hash, input->letterbox ? 1 + input->around : 0);
         add_int(hash, input->bgr);
     }
 }
@@ -61,6 +61,10 @@ static void add_head(struct culm_sha256 *hash, const struct culm_yolo_head *head
     add_int(hash, head->classes);
     culm_sha256_update(hash, head->anchor, (size_t)head->anchors * sizeof *head->anchor);
     culm_sha256_update(hash, &head->scale_xy, sizeof head->scale_xy);
+    if (head->squared || head->one) {
+        add_int(hash, head->squared);
+        add_int(hash, head->one);
+    }
 }
 
 static void add_graph(struct culm_sha256 *hash, const struct culm_graph *graph) {

@@ -84,12 +84,15 @@ static void check_stage(const struct culm_graph *graph) {
 }
 
 /* From what has been read, which stays as it is. */
-static void check_import(const struct culm_onnx_graph *file, bool inference) {
+static void check_import(const struct culm_onnx_graph *file, bool inference, bool tables) {
     const struct culm_onnx_options options = {.batch = 3,
                                               .context = 8,
                                               .height = 16,
                                               .width = 16,
                                               .inference = inference,
+                                              .tables = tables,
+                                              .classes = 2,
+                                              .every_row = tables,
                                               .memory_bytes_max = (uint64_t)1 << 22};
     struct culm_onnx_model *model = NULL;
     struct culm_graph *graph = NULL;
@@ -117,8 +120,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                      error.text);
         return 0;
     }
-    check_import(graph, false);
-    check_import(graph, true);
+    check_import(graph, false, false);
+    check_import(graph, true, false);
+    check_import(graph, true, true);
     check_graph(graph);
     culm_onnx_graph_close(graph);
     return 0;

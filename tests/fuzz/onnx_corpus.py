@@ -207,6 +207,21 @@ def main():
         [node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], strides=[0, -1])], image))
     put("bad-conv-small", linear_model(
         tensor("w", [3, 2, 9, 9], block(9, bytes(4 * 3 * 2 * 81))), [node("Conv", ["x", "w"], ["y"])], image))
+    put("good-minus-one", linear_model(inputs=[end("x", [-1, 3])]))
+    put("bad-minus-two", linear_model(inputs=[end("x", [-2, 3])]))
+    # heads with five dimensions, and a choice among candidates, which only detectors may have
+    five = [node("Reshape", ["x", "to"], ["r"]), node("Transpose", ["r"], ["t"], perm=[0, 1, 3, 4, 2]), node("Sigmoid", ["t"], ["s"]),
+            node("Mul", ["s", "g"], ["m"]), node("Concat", ["m", "s"], ["c"], axis=-1), node("Reshape", ["c", "rows"], ["y"])]
+    to, rows = tensor("to", [5], ints([0, 2, 3, 4, 4]), INT64), tensor("rows", [3], ints([0, -1, 6]), INT64)
+    for name, grid in (("bad-five-dimensions", [1, 2, 4, 4, 3]), ("bad-five-half", [1, 2, 4, 1, 3])):
+        put(name, model(graph(five, [end("x", ["batch", 6, 4, 4])], [end("y")],
+                              [to, rows, tensor("g", grid, block(9, bytes(4 * grid[2] * grid[3] * 6)))])))
+    table = [node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), node("Slice", ["t", "zero", "four", "two"], ["boxes"]),
+             node("Slice", ["x", "four", "six", "one"], ["scores"])]
+    whole = [tensor(name, [1], ints([value]), INT64) for name, value in (("zero", 0), ("four", 4), ("six", 6), ("two", 2), ("one", 1), ("k", 5))]
+    put("bad-nms", model(graph(table + [node("NonMaxSuppression", ["boxes", "scores", "k"], ["y"])], [end("x", ["batch", 6, 40])], [end("y")], whole)))
+    put("bad-topk", model(graph(table + [node("TopK", ["scores", "k"], ["v", "y"], axis=-1)], [end("x", ["batch", 6, 40])], [end("y", kind=INT64)], whole)))
+
 
 
 if __name__ == "__main__":

@@ -127,8 +127,8 @@ def same(got, wanted, what):
     equal(len(got), len(wanted), f"boxes of {what}")
     left = list(wanted)
     for one in got:
-        near = [other for other in left if other[0] == one[0] and all(abs(a - b) < 2e-3 for a, b in zip(one[1:], other[1:]))]
-        check(near, f"{what}: {one} is none of {left}")
+        near = [other for other in left if other[0] == one[0] and all(abs(a - b) < 2e-3 + 2e-5 * abs(b) for a, b in zip(one[1:], other[1:]))]
+        check(near, f"{what}: {one} is none of {left[:9]}")
         left.remove(near[0])
 
 

@@ -72,9 +72,11 @@ static const struct culm_wanted_box boxes[] = {
 
 static void test_boxes_gradient(void **state) {
     (void)state;
-    for (int stretched = 0; stretched < 2; stretched++) {
+    for (int stretched = 0; stretched < 4; stretched++) { /* then new coordinates, and regions */
         for (int32_t head = 0; head < 2; head++) {
-            struct culm_vision_model model = detector(stretched ? 1.05f : 1);
+            struct culm_vision_model model = detector(stretched == 1 ? 1.05f : 1);
+            model.head[head].squared = stretched == 2;
+            model.head[head].one = stretched == 3;
             float t[COUNT], gradient[COUNT], other[COUNT], *work = work_new(COUNT);
             fill(t, COUNT, 1.5f);
             culm_loss_boxes(device, &model, head, H, W, boxes, BOXES, t, 2, work, gradient);
@@ -223,6 +225,33 @@ static void test_each(void **state) {
     device->ops->release(device, work);
 }
 
+/* The same towards the original, and 0 where nothing differs. */
+static void test_heads_like_the_original(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct culm_vision_model model = detector(1);
+        float want[COUNT], t[COUNT], gradient[COUNT], other[COUNT], *work = work_new(COUNT);
+        model.head[0].squared = kind == 1;
+        model.head[0].one = kind == 2;
+        fill(want, COUNT, 1.5f);
+        for (int i = 0; i < COUNT; i++) {
+            t[i] = want[COUNT - 1 - i];
+        }
+        assert_true(fabs(culm_loss_original(&model, 0, COUNT, want, want, 1, work, other)) < 1e-6);
+        culm_loss_original(&model, 0, COUNT, want, t, 2, work, gradient);
+        for (int i = 0; i < COUNT; i++) {
+            const float at = t[i], step = 1e-2f;
+            t[i] = at + step;
+            double up = culm_loss_original(&model, 0, COUNT, want, t, 2, work, other);
+            t[i] = at - step;
+            double down = culm_loss_original(&model, 0, COUNT, want, t, 2, work, other);
+            t[i] = at;
+            assert_true(fabs(2 * (up - down) / (2 * (double)step) - gradient[i]) < 5e-3);
+        }
+        device->ops->release(device, work);
+    }
+}
+
 /* Gradients of a table against differences, in whatever way its scores are read; and 0 where nothing
  * differs. */
 static void test_table(void **state) {
@@ -278,6 +307,7 @@ int main(void) {
         cmocka_unit_test(test_hostile_boxes),
         cmocka_unit_test(test_label_and_points),
         cmocka_unit_test(test_each),
+        cmocka_unit_test(test_heads_like_the_original),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests_name("merge/loss", tests, start, stop);

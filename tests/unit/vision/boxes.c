@@ -286,14 +286,15 @@ static void test_stretch(void **state) {
     /* the same size is the same picture; numbers are normalised by channel */
     uint8_t same[sizeof from];
     float numbers[H * W * 3], one[H * W];
-    const struct culm_vision_input input = {W, H, 3, {0.5F, 0, 0.25F}, {1, 0.5F, 2}, false, false};
+    const struct culm_vision_input input = {W,     H, 3,    {0.5F, 0, 0.25F}, {1, 0.5F, 2},
+                                            false, 0, false};
     culm_vision_stretch(&input, &frame, same);
     assert_memory_equal(same, from, sizeof from);
     culm_vision_fill(&input, &frame, numbers);
     assert_float_equal(numbers[0], from[0] / 255.0 - 0.5, 1e-6);
     assert_float_equal(numbers[1], from[1] / 255.0 * 2, 1e-6);
     assert_float_equal(numbers[2], (from[2] / 255.0 - 0.25) / 2, 1e-6);
-    const struct culm_vision_input plain = {W, H, 1, {0}, {1, 1, 1}, false, false};
+    const struct culm_vision_input plain = {W, H, 1, {0}, {1, 1, 1}, false, 0, false};
     culm_vision_fill(&plain, &frame, one);
     assert_float_equal(one[0] * 255, 0.299 * from[0] + 0.587 * from[1] + 0.114 * from[2], 0.6);
     const struct culm_frame grey = {from, W, W, H, 1};
@@ -315,7 +316,7 @@ static void test_stretch_channels(void **state) {
             float direct[TO * TO * 3], through[TO * TO * 3];
             memset(bytes, 0xA5, sizeof bytes);
             const struct culm_vision_input input = {TO,           TO,    wants, {0.5F, 0, 0.25F},
-                                                    {1, 0.5F, 2}, false, false};
+                                                    {1, 0.5F, 2}, false, 0,     false};
             const struct culm_frame frame = {from, (size_t)(W * has), W, H, has};
             culm_vision_fill(&input, &frame, direct);
             culm_vision_stretch(&input, &frame, bytes);
