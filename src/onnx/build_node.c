@@ -497,6 +497,25 @@ static enum culm_status resize(struct culm_onnx_build *b, const struct culm_onnx
 static enum culm_status add(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     return binary(b, node, CULM_FUNCTION_ADD);
 }
+/* Of more than two, or it would be an Add (simplify.c): all of one shape. */
+static enum culm_status sum(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const int32_t y = node->output[0];
+    bool image = false, one = false;
+    for (int32_t i = 0; i < node->inputs; i++) {
+        if (!culm_onnx_same_shape(b->file, culm_onnx_input(b->file, node, i), y)) {
+            return culm_onnx_unsupported(b, node, "the sum of more than two of different shapes");
+        }
+        culm_onnx_either(b, node, i, &one);
+        image |= one && b->file->value[y].rank == 4;
+    }
+    int32_t all = image ? culm_onnx_image(b, node, 0) : culm_onnx_plain(b, node, 0);
+    for (int32_t i = 1; i < node->inputs && b->status == CULM_OK; i++) {
+        const int32_t both[] = {all,
+                                image ? culm_onnx_image(b, node, i) : culm_onnx_plain(b, node, i)};
+        all = culm_layer_apply(b->graph, "add", both, 2, NULL);
+    }
+    return b->status == CULM_OK ? culm_onnx_keep(b, node, image, all) : b->status;
+}
 static enum culm_status sub(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     return binary(b, node, CULM_FUNCTION_SUB);
 }
@@ -526,6 +545,7 @@ static const struct {
     {"Concat", concat},
     {"MatMul", matmul},
     {"Add", add},
+    {"Sum", sum},
     {"Sub", sub},
     {"Mul", mul},
     {"Div", divide},

@@ -84,6 +84,7 @@ static const struct {
     enum math math;
 } names[] = {
     {"Add", ADD},
+    {"Sum", ADD},
     {"Sub", SUB},
     {"Mul", MUL},
     {"Div", DIV},
@@ -208,6 +209,7 @@ static int64_t whole_of(enum math math, bool python, int64_t a, int64_t b) {
 static void spread_value(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *out = &call->out[0];
     enum math math = math_of(call->node->op);
+    math = math == ADD && call->inputs == 1 ? MAX : math; /* the sum of one is that one */
     bool python = culm_onnx_int(call->node, "fmod", 0) == 0;
     for (int32_t k = call->inputs > 1 ? 1 : 0; k < call->inputs; k++) {
         const struct culm_onnx_tensor *a = call->in[0].data, *b = call->in[k].data;
@@ -446,6 +448,7 @@ const struct culm_onnx_op culm_onnx_ops_math[] = {
     {"Div", 2, two, spread_value},
     {"Mod", 2, two, spread_value},
     {"Pow", 2, two, spread_value},
+    {"Sum", 1, several, spread_value},
     {"Min", 1, several, spread_value},
     {"Max", 1, several, spread_value},
     {"And", 2, two_truth, spread_value},

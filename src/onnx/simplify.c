@@ -351,6 +351,17 @@ static void neutral(struct culm_onnx_graph *graph, const struct culm_onnx_node *
     }
 }
 
+/* The sum of one is that one, and of two an Add. */
+static bool sum(struct culm_onnx_graph *graph, int32_t index) {
+    struct culm_onnx_node *node = &graph->node[index];
+    if (node->inputs == 1) {
+        culm_onnx_alias(graph, node->output[0], culm_onnx_input(graph, node, 0));
+    } else if (node->inputs == 2) {
+        node->op = "Add";
+    }
+    return true;
+}
+
 static bool one(struct culm_onnx_graph *graph, int32_t index, bool inference) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
@@ -372,6 +383,9 @@ static bool one(struct culm_onnx_graph *graph, int32_t index, bool inference) {
     }
     if (culm_onnx_is(node, "Dropout")) {
         return dropout(graph, index, inference);
+    }
+    if (culm_onnx_is(node, "Sum")) {
+        return sum(graph, index);
     }
     if (culm_onnx_is(node, "Slice")) {
         return slice(graph, index);

@@ -48,6 +48,12 @@ static bool is_recurrent(const struct culm_onnx_node *node) {
     return culm_onnx_is(node, "LSTM") || culm_onnx_is(node, "GRU") || culm_onnx_is(node, "RNN");
 }
 
+/* What a quantiser puts into a file. */
+static bool is_quantised(const struct culm_onnx_node *node) {
+    return strstr(node->op, "QuantizeLinear") || strncmp(node->op, "QLinear", 7) == 0 ||
+           culm_onnx_is(node, "ConvInteger") || culm_onnx_is(node, "MatMulInteger");
+}
+
 /* An input that is a mask by its name, and is still read. */
 static const struct culm_onnx_value *mask_of(const struct culm_onnx_graph *graph) {
     for (int32_t k = 0; k < graph->input_count; k++) {
@@ -72,6 +78,7 @@ static bool reads_text(const struct culm_onnx_graph *graph) {
 enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *graph,
                                            enum culm_status status, struct culm_error *error) {
     const char *recurrent = NULL;
+    const char *quantised = NULL;
     bool rotary = false, grouped = false;
     const struct culm_onnx_value *mask = mask_of(graph);
     if (status != CULM_ERR_UNSUPPORTED) {
@@ -80,10 +87,17 @@ enum culm_status culm_onnx_say_unsupported(const struct culm_onnx_graph *graph,
     for (int32_t i = 0; i < graph->node_count; i++) {
         const struct culm_onnx_node *node = &graph->node[i];
         if (!node->dead) {
+            quantised = is_quantised(node) && !quantised ? node->op : quantised;
             recurrent = is_recurrent(node) ? node->op : recurrent;
             rotary |= is_rotary(graph, node);
             grouped |= is_grouped(graph, node);
         }
+    }
+    if (quantised) {
+        return culm_error_set(error, status,
+                              "onnx '%s': quantised models (operator '%s') are not supported; use "
+                              "the file from before they were quantised",
+                              graph->path, quantised);
     }
     if (recurrent) {
         return culm_error_set(error, status,

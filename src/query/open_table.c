@@ -186,6 +186,7 @@ static enum culm_status detr(const struct telling *t) {
         .label = no_column,
         .corners = CULM_VISION_CENTRE,
         .fractions = true,
+        .chosen = true, /* each of its candidates is for an object of its own */
     };
     return CULM_OK;
 }

@@ -316,6 +316,150 @@ def five_dimensions(bench):
 
 cases.add("detectors: YOLOv5 as exported", five_dimensions, first=True)
 
+# --- boxes and scores apart, chosen ones, DETR ---
+
+def candidates(path, outputs, names=None, producer=None):
+    """A candidate in each cell of 8 x 8: box numbers "b" (centre and size, as fractions of the picture), logits "l" of 1 + CLASSES; `outputs`
+    goes on from these and says what the outputs are."""
+    net = Net()
+    net.layer("bm", 8, 4, 61, bias=-2.0, gain=6.0)
+    net.layer("lm", 8, 1 + CLASSES, 72, gain=6.0)
+    net.ints("b3", [0, 4, 64])
+    net.ints("l3", [0, 1 + CLASSES, 64])
+    for name in "bl":
+        net.add("Reshape", f"{name}m {name}3", f"{name}f")
+        net.add("Transpose", f"{name}f", name, perm=[0, 2, 1])
+    net.add("Sigmoid", "b", "centre")
+    for name, value in (("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("four", 4), ("six", 6)):
+        net.ints(name, [value])
+    net.const("half", [], [0.5])
+    net.const("side", [], [float(SIDE)])
+    net.add("Slice", "centre zero two two", "xy")
+    net.add("Slice", "centre two four two", "wh")
+    net.add("Mul", "wh half", "reach")
+    net.add("Sub", "xy reach", "low")
+    net.add("Add", "xy reach", "high")
+    net.add("Concat", "low high", "corners", axis=2)
+    net.add("Mul", "corners side", "pixels")
+    net.add("Softmax", "l", "probabilities", axis=-1)
+    outs = outputs(net)
+    net.save(path, outs, names, extra=())
+    if producer:
+        with open(path, "ab") as file:
+            file.write(onnx.block(2, producer))
+    return net
+
+
+def candidate_boxes(net, pixels, score, kind):
+    """`kind`: softmax with the background first or last, or sigmoids of the last CLASSES."""
+    found = []
+    for i, j in grid(8):
+        x, y, w, h = (SIDE * sigmoid(t) for t in net.value("bm", pixels, i, j))
+        logits = net.value("lm", pixels, i, j)
+        e = [math.exp(t) for t in logits]
+        scores = [t / sum(e) for t in e]
+        scores = {"first": scores[1:], "last": scores[:-1], "each": [sigmoid(t) for t in logits[1:]]}[kind]
+        found += [(c, p, x - w / 2, y - h / 2, w, h) for c, p in enumerate(scores) if p >= score]
+    return found
+
+
+def ssd(net):
+    net.add("Identity", "probabilities", "scores")
+    net.add("Identity", "corners", "boxes")
+    return ["scores", "boxes"]
+
+
+def retina(net):
+    net.add("Slice", "l one three two", "cut")
+    net.add("Sigmoid", "cut", "scores")
+    net.add("Identity", "pixels", "boxes")
+    return ["boxes", "scores"]
+
+
+def detr(net):
+    net.add("Identity", "l", "logits")
+    net.add("Identity", "centre", "pred_boxes")
+    return ["logits", "pred_boxes"]
+
+
+def rtdetr(net):
+    net.add("Slice", "l one three two", "cut")
+    net.add("Sigmoid", "cut", "scores")
+    net.add("Concat", "centre scores", "output0", axis=2)
+    return ["output0"]
+
+
+def nms(net):
+    """Of scores with the background in front, as SSD has them."""
+    net.add("Transpose", "probabilities", "s", perm=[0, 2, 1])
+    net.ints("most", [50])
+    net.const("iou", [1], [0.5])
+    net.add("NonMaxSuppression", "corners s most iou", "chosen")
+    net.add("Gather", "chosen two", "picked", axis=1)
+    return ["picked"]
+
+
+def end_to_end(net):
+    """As YOLOv10 and exports with a choice inside: the best of [batch, 4 + classes, candidates], with TopK."""
+    net.add("Slice", "l one three two", "cut")
+    net.add("Sigmoid", "cut", "scores")
+    net.const("whole", [], [float(SIDE)])
+    net.add("Mul", "centre whole", "big")
+    net.add("Concat", "big scores", "rows", axis=2)
+    net.add("ReduceMax", "scores", "best", axes=[2], keepdims=0)
+    net.ints("k", [20])
+    net.add("TopK", "best k", "top index", axis=1)
+    net.ints("last", [2])
+    net.add("Unsqueeze", "index last", "index3")
+    net.ints("wide", [1, 1, 4 + CLASSES])
+    net.add("Tile", "index3 wide", "index6")
+    net.add("GatherElements", "rows index6", "output0", axis=1)
+    return ["output0"]
+
+
+def labelled(net):
+    """A score and a class each, TensorFlow's names: y first."""
+    net.add("Slice", "probabilities one three two", "classes")
+    net.add("ReduceMax", "classes", "detection_scores", axes=[2], keepdims=0)
+    net.add("Slice", "low zero one two", "x1")
+    net.add("Slice", "low one two two", "y1")
+    net.add("Slice", "high zero one two", "x2")
+    net.add("Slice", "high one two two", "y2")
+    net.add("Concat", "y1 x1 y2 x2", "detection_boxes", axis=2)
+    net.const("no", [], [0.0])
+    net.add("Mul", "detection_scores no", "detection_classes")
+    return ["detection_boxes", "detection_scores", "detection_classes"]
+
+
+def apart(bench):
+    pixels = scaled(picture(bench.path("p.png")))
+    two, score = ["cat", "dog"], 0.4
+
+    def told(name, *words):
+        return answers(bench, f"{name}.onnx", "p.png", "--score", score, *words)[0]
+    for name, outputs in (("ssd", ssd), ("retina", retina), ("detr", detr), ("rtdetr", rtdetr), ("nms", nms), ("end", end_to_end), ("tf", labelled)):
+        candidates(bench.path(f"{name}.onnx"), outputs, None if name in ("nms", "tf") else two)
+    net = candidates(bench.path("other.onnx"), ssd)
+    first, last, each = (candidate_boxes(net, pixels, score, kind) for kind in ("first", "last", "each"))
+    same(told("ssd", "--decode", "ssd"), chosen(first), "SSD")
+    same(told("retina", "--decode", "boxes"), chosen(each), "RetinaNet")
+    same(told("detr", "--decode", "detr"), last, "DETR, which chooses by itself")
+    same(told("detr"), last, "DETR by its names")
+    same(told("rtdetr", "--decode", "detr"), each, "RT-DETR")
+    refused(bench, ["predict", "rtdetr.onnx", "p.png"], "cannot be told")  # six numbers could be corners, score and class, too
+    same(told("nms", "--decode", "ssd"), [(c, *rest) for c, *rest in chosen(first)], "a NonMaxSuppression in the file")
+    same(told("end", "--decode", "yolov8"), chosen(each), "a TopK in the file")
+    got, wanted = told("tf"), [max((b for b in first if b[2:] == box), key=lambda b: b[1]) for box in {b[2:] for b in first}]
+    same(got, [(0, *b[1:]) for b in wanted], "TensorFlow's names")
+    for name in ("ssd", "retina", "nms"):
+        refused(bench, ["predict", f"{name}.onnx", "p.png"], "in which unit", "'decode: boxes'")
+    refused(bench, ["predict", "ssd.onnx", "p.png", "--decode", "yolov8"], "'decode: boxes', 'ssd' or 'detr'")
+    candidates(bench.path("nameless.onnx"), detr)
+    refused(bench, ["predict", "nameless.onnx", "p.png"], "names of its classes")
+
+
+cases.add("detectors: boxes and scores apart, and chosen ones", apart, first=True)
+
 # --- what is not understood ---
 
 def raw(path, shape, names=None, outputs=1):
@@ -356,6 +500,51 @@ def not_classes(bench):
 
 
 cases.add("detectors: what is not understood is not classes", not_classes, first=True)
+
+# --- operators ---
+
+def operators(bench):
+    """Sums of one, two and three; whatever else is not run is named, and quantised files are called that."""
+    picture(bench.path("p.png"))
+
+    def classifier(name, op, count):
+        net = Net()
+        for k in range(3):
+            net.layer(f"a{k}", 8, CLASSES, 5 + k)
+        if op == "adds":
+            net.add("Add", "a0 a1", "s")
+            net.add("Add", "s a2", "out")
+        elif op == "Sum":
+            net.add("Sum", " ".join(f"a{k}" for k in range(count)), "out")
+        elif op == "quantised":
+            net.const("scale", [], [0.1])
+            net.weights.append(onnx.tensor("zero", [], onnx.block(9, b"\0"), 2))
+            net.add("QuantizeLinear", "a0 scale zero", "q")
+            net.add("DequantizeLinear", "q scale zero", "out")
+        elif op == "dynamic":
+            net.add("DynamicQuantizeLinear", "a0", "q qs qz")
+            net.add("Cast", "q", "out", to=1)
+        else:
+            net.add(op, "a0", "out", **({"size": 3} if op == "LRN" else {}))
+        net.add("GlobalAveragePool", "out", "mean")
+        net.add("Flatten", "mean", "y")
+        return net.save(bench.path(name), ["y"])
+
+    def told(name):
+        ended = bench.run("predict", name, "p.png", "--json")
+        equal(ended.code, 0, f"exit code of predict {name}; {ended.err!r}")
+        return {one["class"]: one["score"] for one in json.loads(ended.out)["classes"]}
+    adds, three, one = (told(classifier(f"{op}{count}.onnx", op, count)) for op, count in (("adds", 3), ("Sum", 3), ("Sum", 1)))
+    check(all(abs(adds[c] - three[c]) < 1e-6 for c in adds), f"a sum of three is {three}, and not {adds}")
+    check(one != three, "it does not matter how many are summed")
+    check(told(classifier("Sum2.onnx", "Sum", 2)) not in (one, three), "a sum of two")
+    for op in ("LRN", "Hardmax"):
+        refused(bench, ["predict", classifier(f"{op}.onnx", op, 1), "p.png"], f"'{op}'", "is not supported")
+    for op, first in (("quantised", "QuantizeLinear"), ("dynamic", "DynamicQuantizeLinear")):
+        refused(bench, ["predict", classifier(f"{op}.onnx", op, 1), "p.png"], f"quantised models (operator '{first}')")
+
+
+cases.add("detectors: operators that run, and that do not", operators)
 
 # --- merging ---
 
