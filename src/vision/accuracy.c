@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define OVERLAP 0.5
-#define NEAR 0.05 /* of the frame's width */
 
 /* A box that was answered. Whether it is right is decided when its frame is added: only boxes of
  * the same frame compete for a wanted box. */
@@ -126,7 +125,7 @@ static bool add_boxes(struct culm_accuracy *a, const struct culm_answer *answer,
 
 static void add_points(struct culm_accuracy *a, const struct culm_answer *answer,
                        const struct culm_answer *wanted, int32_t width) {
-    double most = NEAR * width;
+    double most = culm_points_near(wanted, width);
     a->wanted += wanted->point_count;
     for (int32_t i = 0; i < wanted->point_count && i < answer->point_count; i++) {
         double x = (double)answer->point[i].x - wanted->point[i].x;

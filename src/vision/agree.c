@@ -2,7 +2,6 @@
 #include "vision/agree.h"
 
 #define OVERLAP 0.5
-#define NEAR 0.05 /* of the frame's width */
 
 /* Boxes are best first, so those that reach the score are the first ones. */
 static int32_t reach(const struct culm_answer *answer, float score) {
@@ -43,7 +42,7 @@ static struct culm_agreement of_boxes(const struct culm_answer *said,
 static struct culm_agreement of_points(const struct culm_answer *said,
                                        const struct culm_answer *wanted, int32_t width) {
     struct culm_agreement agreement = {.wanted = wanted->point_count};
-    double most = NEAR * width;
+    double most = culm_points_near(wanted, width);
     for (int32_t i = 0; i < wanted->point_count; i++) {
         bool there = i < said->point_count;
         double x = there ? (double)said->point[i].x - wanted->point[i].x : 0;

@@ -23,7 +23,7 @@ struct culm_agreement {
  *
  * BOXES: those of `score` and more on either side. A box is right if it overlaps, by at least 0.5, a
  * wanted box of its class that no better box has taken. CLASSES: the best class, which is missed if
- * it is another one. POINTS: those that are not within 5 % of the frame's width of their place.
+ * it is another one. POINTS: those that are not near their place (culm_points_near).
  */
 struct culm_agreement culm_agreement_of(const struct culm_answer *said,
                                         const struct culm_answer *wanted, float score,

@@ -271,6 +271,21 @@ static enum culm_status read_points(const float *numbers, int64_t count,
     return CULM_OK;
 }
 
+#define NEAR 0.05
+
+double culm_points_near(const struct culm_answer *wanted, int32_t frame_width) {
+    double left = INFINITY, right = -INFINITY, top = INFINITY, bottom = -INFINITY;
+    for (int32_t i = 0; i < wanted->point_count; i++) {
+        const struct culm_point *point = &wanted->point[i];
+        left = fmin(left, point->x);
+        right = fmax(right, point->x);
+        top = fmin(top, point->y);
+        bottom = fmax(bottom, point->y);
+    }
+    const double area = right > left && bottom > top ? (right - left) * (bottom - top) : 0;
+    return NEAR * (area > 0 ? sqrt(area) : frame_width);
+}
+
 float culm_box_least(float score) {
     if (score >= 1) {
         return 17; /* which is above that of the number before 1, and below that of a box of 1 */

@@ -63,6 +63,11 @@ double culm_box_overlap(const struct culm_box *a, const struct culm_box *b);
  * `most`. Returns how many are left. */
 int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
 
+/* How far a point may be from its place to be right: 5 % of the size of what the wanted points mark,
+ * the root of the area of the box around them; if that is none, as of a single point, of the frame's
+ * width. */
+double culm_points_near(const struct culm_answer *wanted, int32_t frame_width);
+
 /* --- accuracy --- */
 
 /*
@@ -79,7 +84,7 @@ int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most);
  * to which either answer says yes, the share to which both do; 1 if neither says yes to any. The
  * accuracy is the mean over frames.
  *
- * POINTS: the share of points within 5 % of the frame's width of their place.
+ * POINTS: the share of points that are near their place (culm_points_near).
  *
  * Which of the two a detector is judged by, and at which overlap, culm_accuracy_judge_by says.
  *

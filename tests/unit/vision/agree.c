@@ -61,14 +61,14 @@ static void test_classes(void **state) {
 }
 
 static void test_points(void **state) {
-    struct culm_point a[] = {{10, 10}, {50, 50}}, b[] = {{14, 10}, {50, 56}}, c[] = {{NAN, 10}};
+    struct culm_point a[] = {{10, 10}, {110, 110}}, b[] = {{14, 10}, {110, 116}}, c[] = {{NAN, 10}};
     const struct culm_answer wanted = {.kind = CULM_ANSWER_POINTS, .point = a, .point_count = 2};
     const struct culm_answer near = {.kind = CULM_ANSWER_POINTS, .point = b, .point_count = 2};
     const struct culm_answer odd = {.kind = CULM_ANSWER_POINTS, .point = c, .point_count = 1};
     (void)state;
-    expect(culm_agreement_of(&wanted, &wanted, 0, 100), 2, 0, 0);
-    expect(culm_agreement_of(&near, &wanted, 0, 100), 2, 1, 0);
-    expect(culm_agreement_of(&odd, &wanted, 0, 100), 2, 2, 0);
+    expect(culm_agreement_of(&wanted, &wanted, 0, 4000), 2, 0, 0);
+    expect(culm_agreement_of(&near, &wanted, 0, 4000), 2, 1, 0);
+    expect(culm_agreement_of(&odd, &wanted, 0, 4000), 2, 2, 0);
 }
 
 int main(void) {

@@ -168,10 +168,16 @@ static void test_right_shares(void **state) {
     culm_accuracy_add_label(a, &az, 1);
     assert_float_equal(culm_accuracy_value(a, false), 2.0 / 3, 1e-12);
     culm_accuracy_free(a);
-    struct culm_point p[] = {{0, 0}, {10, 10}}, q[] = {{3, 4}, {10, 15.1F}};
+    struct culm_point p[] = {{0, 0}, {100, 100}}, q[] = {{2, 4}, {100, 105.3F}};
     struct culm_answer ap = {.point = p, .point_count = 2}, aq = {.point = q, .point_count = 2};
     a = culm_accuracy_new(CULM_ANSWER_POINTS);
-    culm_accuracy_add(a, &ap, &aq, 100);
+    culm_accuracy_add(a, &ap, &aq,
+                      4000); /* of a face of some 100 pixels, however large the frame */
+    assert_float_equal(culm_accuracy_value(a, false), 0.5, 0);
+    culm_accuracy_clear(a);
+    ap.point_count = aq.point_count = 1; /* which mark nothing: 5 % of the frame's width */
+    culm_accuracy_add(a, &ap, &aq, 89);
+    culm_accuracy_add(a, &ap, &aq, 91);
     assert_float_equal(culm_accuracy_value(a, false), 0.5, 0);
     culm_accuracy_free(a);
 }
