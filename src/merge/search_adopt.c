@@ -356,7 +356,10 @@ static enum culm_status try_model(struct adopting *a, bool trains, struct culm_e
         status = search_train_alone(s, a->model, a->frozen, &met, error);
     } else if (!(status = search_check_model(s, a->model, error))) {
         const double ratio = search_ratio(s, a->model);
-        met = !search_hardly_checked(s, a->model) && ratio >= 1;
+        met = ratio >= 1;
+        if (met && search_hardly_checked(s, a->model)) { /* no doubt where nothing differs */
+            status = search_equals(s, a->model, &met, error);
+        }
         *a->kept += (double)shared(a) * fmin(ratio, 1);
     }
     if (status == CULM_OK && met) {

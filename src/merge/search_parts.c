@@ -1,6 +1,8 @@
 /* States, checks and shipping. See search_parts.h. */
 #include "merge/search_parts.h"
 
+#include "vision/agree.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +256,39 @@ enum culm_status search_check_model(struct culm_search *s, int32_t model,
     enum culm_status status = may_be_surer(s, model) ? check_surer(s, model, error) : CULM_OK;
     for (int32_t q = 0; q < s->query_count && status == CULM_OK; q++) {
         status = s->query[q].model == model ? check_query(s, &s->query[q], error) : CULM_OK;
+    }
+    return status;
+}
+
+/* Whether a query's model gives its original's answers. */
+static enum culm_status query_equals(const struct culm_search *s,
+                                     const struct culm_search_query *query, bool *ret_equal,
+                                     struct culm_error *error) {
+    struct culm_answer *said = calloc((size_t)query->check.count + 1, sizeof *said);
+    enum culm_status status = said ? culm_judge_answer(query->judge, s->models[query->model]->value,
+                                                       &query->check, said, error)
+                                   : search_no_memory(error);
+    *ret_equal = status == CULM_OK;
+    for (int64_t i = 0; i < query->check.count && said; i++) {
+        if (*ret_equal) {
+            const struct culm_agreement of = culm_agreement_of(
+                &said[i], &query->wanted[i], query->judge->score, query->check.size[i].width);
+            *ret_equal = of.missed == 0 && of.added == 0;
+        }
+        culm_answer_release(&said[i]);
+    }
+    free(said);
+    return status;
+}
+
+enum culm_status search_equals(const struct culm_search *s, int32_t model, bool *ret_equal,
+                               struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    *ret_equal = true;
+    for (int32_t q = 0; q < s->query_count && status == CULM_OK && *ret_equal; q++) {
+        if (s->query[q].model == model) {
+            status = query_equals(s, &s->query[q], ret_equal, error);
+        }
     }
     return status;
 }

@@ -48,6 +48,10 @@ double search_enough(const struct culm_search_query *query);
 enum culm_status search_check(struct culm_search *s, double *ret_least, struct culm_error *error);
 /* The same for all queries of one model, whether or not it shares anything. */
 enum culm_status search_check_model(struct culm_search *s, int32_t model, struct culm_error *error);
+/* Whether all answers of a model to its queries' checked frames are its original's: nothing is
+ * missed, and nothing is added. To call after a check. */
+enum culm_status search_equals(const struct culm_search *s, int32_t model, bool *ret_equal,
+                               struct culm_error *error);
 /* The share of the time after which nothing more begins; and whether that point has been
  * reached. */
 double search_until(const struct culm_search *s);

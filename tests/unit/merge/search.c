@@ -138,6 +138,42 @@ static void test_same_pictures_are_known(void **state) {
     world_release(&w);
 }
 
+static int steps_taken;
+
+static void hear_step(void *ctx, int64_t step, int64_t steps, double loss) {
+    on_step(ctx, step, steps, loss);
+    steps_taken++;
+}
+
+/* So few frames are checked that a model is trained in any case, unless it answers all of them as its original does. */
+static void test_equal_answers_pass_at_once(void **state) {
+    (void)state;
+    struct world w;
+    struct culm_search_ops heard = ops;
+    heard.step = hear_step;
+    world_make(&w, CULM_MERGE_CULM, 0.95, 1, true);
+    w.config.steps = 40;
+    w.may[2] = false;
+    w.search.ops = &heard;
+    struct culm_answer answer[2][SAMPLES] = {0};
+    for (int32_t k = 0; k < 2; k++) {
+        w.query[k].check.count = 20;
+        assert_int_equal(
+            culm_judge_answer(&w.judge[k], w.model[k].original, &w.query[k].check, answer[k], NULL),
+            CULM_OK);
+        w.query[k].wanted = answer[k];
+    }
+    steps_taken = 0;
+    assert_int_equal(culm_search_run(&w.search, NULL), CULM_OK);
+    assert_true(w.ships > 0 && w.equal && w.targets);
+    assert_int_equal(steps_taken, 0);
+    for (int32_t i = 0; i < 20; i++) {
+        culm_answer_release(&answer[0][i]);
+        culm_answer_release(&answer[1][i]);
+    }
+    world_release(&w);
+}
+
 /* Whose layers others take over keeps every number, and they train only what is their own. */
 static void test_one_keeps_its_numbers(void **state) {
     (void)state;
@@ -193,6 +229,7 @@ int main(void) {
         cmocka_unit_test(test_one_misses),
         cmocka_unit_test(test_one_keeps_its_numbers),
         cmocka_unit_test(test_same_pictures_are_known),
+        cmocka_unit_test(test_equal_answers_pass_at_once),
         cmocka_unit_test(test_nothing_is_lost_again),
         cmocka_unit_test(test_same_seed_same_package),
         cmocka_unit_test(test_stopped_anywhere),
