@@ -96,9 +96,10 @@ struct culm_search {
 enum culm_status culm_search_run(struct culm_search *search, struct culm_error *error);
 
 /* After a search, lets a model that misses a target on query.check share fewer layers: as many as
- * meet all targets of its queries there without further training, and none if that is none. Its
- * other weights are fitted anew. The other models keep theirs. Reports attempts and checks. */
-enum culm_status culm_search_give_up(struct culm_search *search, int32_t model,
-                                     struct culm_error *error);
+ * meet all targets of its queries there without further training, of at most `most` bytes together,
+ * and none if that is none. Its other weights are fitted anew. The other models keep theirs.
+ * *ret_bytes: of the layers that it shares then. Reports attempts and checks. */
+enum culm_status culm_search_give_up(struct culm_search *search, int32_t model, int64_t most,
+                                     int64_t *ret_bytes, struct culm_error *error);
 
 #endif

@@ -220,9 +220,13 @@ enum culm_status search_some(struct culm_search *s, const struct search_some *so
         status = search_try_layers(s, some->model, t.trial, t.count, error);
     }
     if (status == CULM_OK) {
-        const int32_t count = sort(&t);
-        for (int32_t i = 0; i < count; i++) {
-            sum[i + 1] = sum[i] + bytes_of(&t, t.order[i]);
+        const int32_t worth_it = sort(&t);
+        int32_t count = 0;
+        for (; count < worth_it; count++) {
+            sum[count + 1] = sum[count] + bytes_of(&t, t.order[count]);
+            if (some->most > 0 && sum[count + 1] > some->most) {
+                break;
+            }
         }
         sum[count + 1] = sum[count];
         status = count > 0 ? halve(&t, count, sum, error) : CULM_OK;
@@ -236,19 +240,19 @@ enum culm_status search_some(struct culm_search *s, const struct search_some *so
     return status;
 }
 
-enum culm_status culm_search_give_up(struct culm_search *s, int32_t model,
-                                     struct culm_error *error) {
+enum culm_status culm_search_give_up(struct culm_search *s, int32_t model, int64_t most,
+                                     int64_t *ret_bytes, struct culm_error *error) {
     const struct culm_merge_model *own = s->models[model];
     bool *may = calloc((size_t)own->layers.count + 1, sizeof *may);
-    int64_t bytes;
     if (!may) {
         return search_no_memory(error);
     }
     for (int32_t l = 0; l < own->layers.count; l++) {
         may[l] = culm_share_with(s->share, (struct culm_member){model, l});
     }
-    const struct search_some some = {.model = model, .may = may, .tries = GIVE_UP_TRIES};
-    const enum culm_status status = search_some(s, &some, &bytes, error);
+    const struct search_some some = {
+        .model = model, .may = may, .most = most, .tries = GIVE_UP_TRIES};
+    const enum culm_status status = search_some(s, &some, ret_bytes, error);
     free(may);
     return status;
 }

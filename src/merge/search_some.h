@@ -20,6 +20,7 @@ struct search_some {
     /* [layers of the model]: those that may share. They have to be entered in `share`, and the
      * model's values of them have to be the weights that they share. */
     const bool *may;
+    int64_t most;  /* limit on the bytes of these; 0: none */
     int32_t tries; /* limit on how often the model is fitted and checked */
     /* Called when more layers than before meet all targets, with models, share and the accuracy of
      * the queries as they are then. NULL: not called. */

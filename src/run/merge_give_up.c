@@ -1,13 +1,13 @@
 /*
  * What a model gives up that misses a target on the frames that decide: layers, not everything.
  *
- * Which layers these are is judged on frames that were set aside for this alone (or, where nothing
- * is to be found on these, on the frames that are checked), so that the frames that decide have no
- * part in the choice.
+ * Which layers these are is judged on frames that were set aside for this alone, together with those
+ * that are checked, so that the frames that decide have no part in the choice.
  */
 #include "run/merge_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool stopped(void *ctx) { return ((struct culm_merging *)ctx)->stopped; }
 
@@ -18,58 +18,97 @@ static double no_time(void *ctx) {
 
 struct giving_up {
     struct culm_search_query *query; /* [queries]: as they are judged here */
-    struct culm_answer **wanted;     /* [queries][frames set aside]: owned */
+    struct culm_merge_frames *both;  /* [queries]: frames set aside, then those that are checked */
+    struct culm_answer **wanted;     /* [queries][frames of both]: owned */
 };
 
-/* Lets a query of the model be judged on the frames set aside for it. */
-static enum culm_status judge_aside(struct culm_merging *m, struct giving_up *g, size_t q,
-                                    struct culm_error *error) {
-    const struct culm_merge_frames *aside = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_ASIDE];
-    const struct culm_merge_model *model = m->models[m->in.model_of[q]];
-    double original = 0;
-    g->wanted[q] = calloc((size_t)aside->count + 1, sizeof **g->wanted);
-    if (!g->wanted[q]) {
+static void append(struct culm_merge_frames *to, const struct culm_merge_frames *from,
+                   int64_t one) {
+    memcpy(to->image + to->count * one, from->image, 4 * (size_t)(from->count * one));
+    memcpy(to->size + to->count, from->size, (size_t)from->count * sizeof *from->size);
+    if (to->label) {
+        memcpy((int32_t *)(uintptr_t)to->label + to->count, from->label,
+               (size_t)from->count * sizeof *from->label);
+    }
+    if (to->right) {
+        memcpy((struct culm_answer *)(uintptr_t)to->right + to->count, from->right,
+               (size_t)from->count * sizeof *from->right);
+    }
+    to->count += from->count;
+}
+
+/* Both parts of a set as one. What is right in them stays the set's. */
+static enum culm_status join_parts(const struct culm_merge_set *set, struct culm_merge_frames *ret,
+                                   struct culm_error *error) {
+    const struct culm_merge_frames *aside = &set->part[CULM_MERGE_ASIDE];
+    const struct culm_merge_frames *check = &set->part[CULM_MERGE_CHECK];
+    const int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
+    const size_t count = (size_t)(aside->count + check->count);
+    *ret = (struct culm_merge_frames){
+        .image = aligned_alloc(64, (4 * count * (size_t)one + 127) / 64 * 64),
+        .size = calloc(count + 1, sizeof *ret->size),
+        .label = check->label ? calloc(count + 1, sizeof *ret->label) : NULL,
+        .right = check->right ? calloc(count + 1, sizeof *ret->right) : NULL};
+    if (!ret->image || !ret->size || (check->label && !ret->label) ||
+        (check->right && !ret->right)) {
         return merging_no_memory(error);
     }
-    enum culm_status status = CULM_OK;
-    if (aside->count > 0 &&
-        ((status = culm_judge_answer(&m->judge[q], model->original, aside, g->wanted[q], error)) ||
-         (status = culm_judge_now(&m->judge[q], model->original, aside, g->wanted[q], &original,
-                                  error)))) {
-        return status;
-    }
-    if (original > 0 && culm_accuracy_wanted(m->judge[q].accuracy) > 0) {
-        g->query[q].check = *aside;
-        g->query[q].wanted = g->wanted[q];
-        g->query[q].original = original;
-    }
+    append(ret, aside, one);
+    append(ret, check, one);
     return CULM_OK;
 }
 
+/* Lets a query of the model be judged on these. */
+static enum culm_status judge_both(struct culm_merging *m, struct giving_up *g, size_t q,
+                                   struct culm_error *error) {
+    struct culm_merge_frames *both = &g->both[q];
+    const struct culm_merge_model *model = m->models[m->in.model_of[q]];
+    enum culm_status status = join_parts(&m->in.set[m->in.set_of[q]], both, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    g->wanted[q] = calloc((size_t)both->count + 1, sizeof **g->wanted);
+    if (!g->wanted[q]) {
+        return merging_no_memory(error);
+    }
+    g->query[q].check = *both;
+    g->query[q].wanted = g->wanted[q];
+    status = culm_judge_answer(&m->judge[q], model->original, both, g->wanted[q], error);
+    return status ? status
+                  : culm_judge_now(&m->judge[q], model->original, both, g->wanted[q],
+                                   &g->query[q].original, error);
+}
+
 static void release(struct culm_merging *m, struct giving_up *g) {
-    for (size_t q = 0; q < m->workload.query_count && g->wanted; q++) {
-        const int64_t count = m->in.set[m->in.set_of[q]].part[CULM_MERGE_ASIDE].count;
-        for (int64_t i = 0; i < count && g->wanted[q]; i++) {
+    for (size_t q = 0; q < m->workload.query_count && g->wanted && g->both; q++) {
+        for (int64_t i = 0; i < g->both[q].count && g->wanted[q]; i++) {
             culm_answer_release(&g->wanted[q][i]);
         }
         free(g->wanted[q]);
+        free(g->both[q].image);
+        free(g->both[q].size);
+        free((void *)(uintptr_t)g->both[q].label);
+        free((void *)(uintptr_t)g->both[q].right);
     }
     free(g->wanted);
+    free(g->both);
     free(g->query);
 }
 
-enum culm_status merging_give_up(struct culm_merging *m, int32_t model, struct culm_error *error) {
+enum culm_status merging_give_up(struct culm_merging *m, int32_t model, int64_t most,
+                                 int64_t *ret_bytes, struct culm_error *error) {
     static const struct culm_search_ops ops = {.attempt = merging_tell_attempt,
                                                .check = merging_tell_check,
                                                .stop = stopped,
                                                .spent = no_time};
     const size_t count = m->workload.query_count;
     struct giving_up g = {.query = calloc(count + 1, sizeof *g.query),
+                          .both = calloc(count + 1, sizeof *g.both),
                           .wanted = calloc(count + 1, sizeof *g.wanted)};
-    enum culm_status status = g.query && g.wanted ? CULM_OK : merging_no_memory(error);
+    enum culm_status status = g.query && g.both && g.wanted ? CULM_OK : merging_no_memory(error);
     for (size_t q = 0; q < count && status == CULM_OK; q++) {
         g.query[q] = m->query[q];
-        status = m->in.model_of[q] == model ? judge_aside(m, &g, q, error) : CULM_OK;
+        status = m->in.model_of[q] == model ? judge_both(m, &g, q, error) : CULM_OK;
     }
     if (status == CULM_OK) {
         struct culm_search search = {
@@ -85,7 +124,7 @@ enum culm_status merging_give_up(struct culm_merging *m, int32_t model, struct c
             .ops = &ops,
             .ctx = m,
             .round = (int32_t)(m->counts > m->after ? m->counts - m->after : 0)};
-        status = culm_search_give_up(&search, model, error);
+        status = culm_search_give_up(&search, model, most, ret_bytes, error);
     }
     release(m, &g);
     return status;

@@ -123,9 +123,11 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
 
 /* merge_give_up.c */
 
-/* Lets a model that misses a target on the frames that were held out share fewer layers, judged on
- * frames that were set aside for this; in the end it may share none. */
-enum culm_status merging_give_up(struct culm_merging *m, int32_t model, struct culm_error *error);
+/* Lets a model that misses a target on the frames that were held out share fewer layers, of at most
+ * `most` bytes (0: as many as before), judged on frames that were set aside for this and those that
+ * are checked. It may share none then. *ret_bytes: of the layers that it shares. */
+enum culm_status merging_give_up(struct culm_merging *m, int32_t model, int64_t most,
+                                 int64_t *ret_bytes, struct culm_error *error);
 
 /* merge_classes.c */
 

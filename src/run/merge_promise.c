@@ -116,6 +116,8 @@ static void judge(const struct culm_merging *m, size_t q, const struct culm_merg
     ret->ok = !ret->nothing && to->merged[q] >= m->workload.queries[q].target * to->original[q];
 }
 
+#define HALVES 4 /* how often a model may share half as much, at most */
+
 static bool gave_up(const struct culm_merging *m, const bool *gives, size_t q) {
     return gives[m->in.model_of[q]];
 }
@@ -127,15 +129,23 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
                                    struct culm_error *error) {
     const int32_t k = m->in.model_of[missed];
     const double was = to->merged[missed];
-    enum culm_status status = merging_give_up(m, k, error);
-    *ret_ok = status == CULM_OK && culm_share_any(&m->share, k);
-    for (size_t q = 0; q < m->workload.query_count && *ret_ok; q++) {
-        if (m->in.model_of[q] != k) {
-            continue;
+    enum culm_status status = CULM_OK;
+    int64_t most = 0;
+    *ret_ok = false;
+    for (int i = 0; i < HALVES && !*ret_ok && status == CULM_OK && culm_share_any(&m->share, k);
+         i++) {
+        int64_t bytes = 0;
+        status = merging_give_up(m, k, most, &bytes, error);
+        most = bytes / 2 > 0 ? bytes / 2 : 1;
+        *ret_ok = status == CULM_OK && culm_share_any(&m->share, k);
+        for (size_t q = 0; q < m->workload.query_count && *ret_ok; q++) {
+            if (m->in.model_of[q] != k) {
+                continue;
+            }
+            status = measure(m, q, to, false, error);
+            judge(m, q, to, &stands[q]);
+            *ret_ok = status == CULM_OK && stands[q].ok;
         }
-        status = measure(m, q, to, false, error);
-        judge(m, q, to, &stands[q]);
-        *ret_ok = status == CULM_OK && stands[q].ok;
     }
     if (*ret_ok) {
         char text[256];
