@@ -233,6 +233,9 @@ static const struct culm_config_row merge_rows[] = {
     CULM_CONFIG_INT(
         "frames", M, frames, "0", 0, 1000000000, 0,
         "largest number of frames of each feed to fit to; 0: as many as fit into 256 MB"),
+    CULM_CONFIG_TEXT("pictures", M, pictures, "", "a path", CULM_CONFIG_EMPTY,
+                     "folder of more pictures to fit to, or a clip, with `method: culm`; what the "
+                     "originals make of them is learnt, so any will do; empty: none"),
     CULM_CONFIG_REAL("lr", M, lr, "1e-05", 0, 1000, CULM_CONFIG_ABOVE,
                      "learning rate of `gemel` and `gemel-fixed`"),
     CULM_CONFIG_INT("threads", M, threads, "1", 1, 256, CULM_CONFIG_RESUMABLE, "compute threads"),

@@ -78,6 +78,7 @@ struct culm_merge_config {
     double cpu_minutes; /* the same in processor time */
     double held_out;    /* share of each feed, at its end, that merging never sees */
     int64_t frames;     /* of each feed to fit to; 0: as many as fit into memory */
+    char *pictures;     /* more to fit to; NULL: none */
     double lr;          /* learning rate of gemel */
     int64_t threads;
     uint64_t seed;

@@ -1,5 +1,6 @@
 /* Models and frames of a workload. See merge_inputs.h. */
 #include "run/merge_inputs.h"
+#include "run/merge_fit.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, a feed */
 #define TELL_NS UINT64_C(1000000000)
 #define ENDLESS 1000000 /* an address that gives so many frames may never end */
 #define PIECES 10       /* limit on the pieces that the frames which merging may see are cut into */
@@ -185,7 +185,7 @@ static int part_of(const struct division *d, int64_t frame) {
 static void divide(const struct culm_merge_config *config, const struct culm_vision_input *input,
                    int64_t all, struct division *d) {
     int64_t one = (int64_t)input->width * input->height * input->channels;
-    int64_t room = FLOATS_MAX / (one > 0 ? one : 1), small = one <= 3 * 64 * 64;
+    int64_t room = MERGE_FIT_FLOATS / (one > 0 ? one : 1), small = one <= 3 * 64 * 64;
     int64_t seen = (int64_t)((double)all * (1 - config->held_out));
     seen = seen < 2 ? 2 : seen > all - 1 ? all - 1 : seen;
     int64_t piece = (seen + PIECES - 1) / PIECES;
@@ -559,51 +559,6 @@ static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t 
     return CULM_OK;
 }
 
-/* Whether a query is the first of its model with these frames. */
-static bool brings_frames(const struct culm_merge_inputs *in, size_t q, int32_t model) {
-    bool first = in->model_of[q] == model;
-    for (size_t before = 0; before < q && first; before++) {
-        first = in->model_of[before] != model || in->set_of[before] != in->set_of[q];
-    }
-    return first;
-}
-
-/* The frames of all queries of a model; not copied if they are a single set. */
-static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
-                                   struct culm_error *error) {
-    struct culm_merge_frames *fit = &in->fit[model];
-    const struct culm_vision_input *input = &in->vision[model]->input;
-    size_t one = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
-    int64_t count = 0;
-    int32_t sets = 0, last = -1;
-    for (size_t q = 0; q < in->workload->query_count; q++) {
-        if (brings_frames(in, q, model)) {
-            last = in->set_of[q];
-            sets++;
-            count += in->set[last].part[CULM_MERGE_FIT].count;
-        }
-    }
-    if (sets == 1) {
-        *fit = in->set[last].part[CULM_MERGE_FIT];
-        return CULM_OK;
-    }
-    *fit = (struct culm_merge_frames){
-        .image = aligned_alloc(64, (4 * one * (size_t)count + 127) / 64 * 64),
-        .size = calloc((size_t)count + 1, sizeof *fit->size)};
-    in->fit_is_own[model] = true;
-    bool made = fit->image && fit->size;
-    for (size_t q = 0; q < in->workload->query_count && made; q++) {
-        if (brings_frames(in, q, model)) {
-            const struct culm_merge_frames *part = &in->set[in->set_of[q]].part[CULM_MERGE_FIT];
-            memcpy(fit->image + (size_t)fit->count * one, part->image,
-                   4 * one * (size_t)part->count);
-            memcpy(fit->size + fit->count, part->size, (size_t)part->count * sizeof *part->size);
-            fit->count += part->count;
-        }
-    }
-    return made ? CULM_OK : no_memory(error);
-}
-
 enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, const atomic_bool *stop,
                                         struct culm_error *error) {
     enum culm_status status = CULM_OK;
@@ -635,10 +590,7 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, const atom
     for (size_t q = 0; q < in->workload->query_count && status == CULM_OK; q++) {
         status = check_labels(in, q, error);
     }
-    for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
-        status = gather_fit(in, k, error);
-    }
-    return status;
+    return status ? status : culm_merge_inputs_fit(in, stop, error);
 }
 
 enum culm_status culm_merge_inputs_unseen(const struct culm_merge_inputs *in, size_t query,
@@ -673,8 +625,6 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
     for (int32_t k = 0; k < in->models; k++) {
         culm_merge_model_release(&in->model[k]);
         culm_vision_model_free(in->vision[k]);
-        free(in->fit_is_own[k] ? in->fit[k].image : NULL);
-        free(in->fit_is_own[k] ? in->fit[k].size : NULL);
     }
     for (int32_t s = 0; s < in->sets; s++) {
         for (int part = 0; part < CULM_MERGE_PARTS; part++) {
@@ -688,6 +638,7 @@ void culm_merge_inputs_release(struct culm_merge_inputs *in) {
     free(in->model_of);
     free(in->set_of);
     free(in->set);
+    culm_merge_inputs_fit_release(in);
     free(in->fit);
     free(in->fit_is_own);
     *in = (struct culm_merge_inputs){0};

@@ -53,7 +53,7 @@ struct culm_merge_inputs {
     struct culm_merge_set *set;
     int32_t sets;
     size_t frame_bytes;            /* of the frames of all sets */
-    struct culm_merge_frames *fit; /* [models]: the frames of all queries of the model */
+    struct culm_merge_frames *fit; /* [models]: what the model is fitted to, see merge_fit.h */
     /* Tells how far a feed has been read: so many frames of so many (0: not known yet). NULL: nobody wants to know. */
     void (*told)(void *ctx, const char *feed, int64_t frames, int64_t of);
     void *ctx;

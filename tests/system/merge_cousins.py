@@ -69,9 +69,9 @@ def written(path, weights):
             file.write(struct.pack(f"<{len(values)}f", *values))
 
 
-def pictures(path, count, dull):
+def pictures(path, count, dull, seed=7):
     """Blobs that are brighter or darker to one side; of the first `dull` all are bright and plain."""
-    draw = random.Random(7)
+    draw = random.Random(seed)
     pixels = bytearray()
     for i in range(count):
         level, slope, noise = draw.randrange(256), draw.randrange(-24, 25), 1
@@ -85,16 +85,16 @@ def pictures(path, count, dull):
         file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, count, 8, 8, 3) + bytes(pixels))
 
 
-def cousins(bench, seed, apart, count, dull=0, **merge):
-    """A workload of a model and one that has drifted away from it."""
+def cousins(bench, seed, apart, count, dull=0, names="ab", **merge):
+    """A workload of a model and others that have drifted away from it."""
     pictures(bench.path("images"), count, dull)
     base = numbers(seed)
-    for name, weights in ("a", base), ("b", drifted(base, apart, ord("b"))):
-        written(bench.path(f"{name}.safetensors"), weights)
+    for name in names:
+        written(bench.path(f"{name}.safetensors"), base if name == "a" else drifted(base, apart, ord(name)))
         config = model(1, [1, 1])
         config["model"]["init"] = bench.path(f"{name}.safetensors")
         bench.config(config, f"{name}.yaml")
-    queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.95} for name in "ab"]
+    queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.95} for name in names]
     return bench.config({"feeds": {"camera": {"file": "images"}}, "queries": queries, "merge": merge}, "w.yaml")
 
 
@@ -137,6 +137,28 @@ def some_are_given_up(bench):
 
 
 cases.add("a miss in the end costs some layers, not all", some_are_given_up)
+
+
+def more_pictures(bench):
+    """What merging sees of the feed is dull; with pictures from elsewhere more of what is shared holds at its end. A folder that is not there
+    is refused, and nothing is written."""
+    path = cousins(bench, 3, 0.2, 300, dull=210, names="abc", steps=0)
+    pictures(bench.path("more"), 100, 0, seed=8)
+    saved = {}
+    for name, words in ("without", []), ("with", ["--set", "merge.pictures=more"]):
+        ended = bench.run("merge", path, "--out", bench.path(name), "--json", *words)
+        equal(ended.code, 0, f"exit code; {ended.err!r}")
+        done = json.loads(ended.out.splitlines()[-1])
+        saved[name] = done["bytes"] - done["distinct_bytes"]
+        for query in done["queries"]:
+            check(query["merged"] >= query["target"] * query["original"], f"misses its target: {query}")
+    check(saved["with"] > saved["without"], f"bytes saved: {saved}")
+    ended = bench.run("merge", path, "--out", bench.path("none"), "--set", "merge.pictures=absent")
+    equal(ended.code, 3, "exit code")
+    check(ended.err.count("\n") == 1 and "merge.pictures" in ended.err and "absent" in ended.err, ended.err)
+
+
+cases.add("pictures from elsewhere to fit to", more_pictures)
 
 if __name__ == "__main__":
     cases.run()

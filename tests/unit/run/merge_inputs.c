@@ -56,7 +56,9 @@ static int setup(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/culm-merge-inputs-XXXXXX");
     assert_non_null(mkdtemp(folder));
-    put("model.yaml", CONFIG, strlen(CONFIG));
+    for (int i = 0; i < 3; i++) {
+        put(i == 0 ? "model.yaml" : i == 1 ? "other.yaml" : "third.yaml", CONFIG, strlen(CONFIG));
+    }
     put_images("wide", 20, 10, 14, 0);
     put_images("small", 10, 8, 8, 100);
     put_images("long", 200, 8, 8, 0);
@@ -183,8 +185,8 @@ static void test_two_feeds(void **state) {
     assert_int_equal(inputs.models, 1);
     assert_int_equal(inputs.sets, 2);
     const struct culm_merge_frames *fit = &inputs.fit[0];
-    assert_int_equal(fit->count, 9 + 4);
-    for (int64_t i = 0; i < fit->count; i++) {
+    assert_int_equal(fit->count, 96); /* these, and variants of them */
+    for (int64_t i = 0; i < 9 + 4; i++) {
         assert_int_equal(fit->size[i].width, i < 9 ? 14 : 8);
         assert_float_equal(grey(&inputs, fit, i), (float)(i < 9 ? i : 100 + i - 9), 0.01);
     }
@@ -192,12 +194,44 @@ static void test_two_feeds(void **state) {
     culm_workload_release(&workload);
 }
 
+/* Few frames become more: some of another feed, and none of its that are checked, set aside or held out; the others are
+ * variants. With the frames of one feed, models share what they are fitted to. */
+static void test_more_to_fit_to(void **state) {
+    (void)state;
+    struct culm_workload workload;
+    struct culm_merge_inputs inputs;
+    char queries[1024];
+    snprintf(queries, sizeof queries,
+             "  - {name: a, model: %s, feed: wide}\n  - {name: b, model: %s, feed: long}\n"
+             "  - {name: c, model: %s, feed: wide}\n",
+             inside("model.yaml"), inside("other.yaml"), inside("third.yaml"));
+    read_all(queries, &workload, &inputs);
+    assert_int_equal(inputs.models, 3);
+    const struct culm_merge_frames *fit = &inputs.fit[0], *other = &inputs.fit[1];
+    assert_ptr_equal(inputs.fit[2].image, fit->image);
+    assert_int_equal(fit->count, 96);
+    for (int64_t i = 0; i < 9 + 24; i++) {
+        const float is = grey(&inputs, fit, i);
+        const int64_t frame = (int64_t)(is + 0.5F);
+        assert_float_equal(is, i < 9 ? (float)i : (float)frame, 0.01);
+        assert_true(i < 9 || frame < 35 || (frame >= 50 && frame < 85) ||
+                    (frame >= 100 && frame < 128));
+    }
+    for (int64_t i = 9 + 24; i < fit->count; i++) { /* of grey pictures, which are darker at most */
+        assert_true(grey(&inputs, fit, i) < 9 + 255 * 0.08F);
+        assert_int_equal(fit->size[i].width, 14);
+    }
+    assert_int_equal(other->count, 35 + 35 + 28); /* enough by themselves */
+    assert_ptr_equal(other->image, inputs.set[1].part[CULM_MERGE_FIT].image);
+    culm_merge_inputs_release(&inputs);
+    culm_workload_release(&workload);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_no_crumb),
-        cmocka_unit_test(test_two_feeds),
+        cmocka_unit_test(test_parts),          cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_no_crumb),       cmocka_unit_test(test_two_feeds),
+        cmocka_unit_test(test_more_to_fit_to),
     };
     return cmocka_run_group_tests_name("run/merge_inputs", tests, setup, teardown);
 }
