@@ -191,7 +191,7 @@ static void divide(const struct culm_merge_config *config, const struct culm_vis
     int64_t piece = (seen + PIECES - 1) / PIECES;
     *d = (struct division){
         .seen = seen,
-        .held = seen + (all - seen) / ASIDE,
+        .held = seen + (config->method == CULM_MERGE_CULM ? (all - seen) / ASIDE : 0),
         .piece = piece > PIECE_MIN ? piece : PIECE_MIN,
         .count = {config->frames > 0 && config->frames < room ? config->frames : room,
                   small ? CLASSES_MAX : CHECK_MAX, small ? CLASSES_MAX : CHECK_MAX,

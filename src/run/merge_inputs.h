@@ -22,7 +22,7 @@
 enum culm_merge_part {
     CULM_MERGE_FIT,
     CULM_MERGE_CHECK,
-    CULM_MERGE_ASIDE, /* none of a short feed */
+    CULM_MERGE_ASIDE, /* none of a short feed, and none with other methods than `culm` */
     CULM_MERGE_HELD,
     CULM_MERGE_PARTS
 };
