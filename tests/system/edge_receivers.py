@@ -306,7 +306,13 @@ def large_messages(bench):
         with open(path, "w", encoding="utf-8") as file:  # which sees nothing, and is brief
             file.write(text[0] + "name: two" + text[1].replace("score: 0.05", "score: 1"))
         process = begin(bench, path)
-        until(process, "brief answers on both sides of a large one", lambda: len({line["frame"] for line in heard.lines}) > 1)
+
+        def lost():
+            status = json.loads(bench.run("edge", "status", process.out, "--json").out or "{}")
+            return sum(one["lost"] for one in status.get("answers", []))
+        until(process, "a large answer that was given up", lost)
+        seen = len(heard.lines)
+        until(process, "a brief answer behind it", lambda: len(heard.lines) > seen)
         check(all(line["query"] == "two" for line in heard.lines), "a large answer came")
         stop(bench, process)
     finally:

@@ -10,7 +10,7 @@ import socket
 import time
 
 from edge_harness import begin, events_of, fresh, told, two_models, until, workload
-from harness import Cases, check, equal, wait_until
+from harness import Cases, Skipped, check, equal, wait_until
 
 cases = Cases(kind="waits", job="edge")
 
@@ -223,6 +223,30 @@ def hostile(bench):
     equal(bench.end(process).code, 0, "exit code")
 
 
+def hung_disk(bench):
+    """A disk that takes a write and never ends it: the loop stands still, which monitors are told, and goes on when the disk does."""
+    slow = os.path.join(os.path.dirname(bench.culm), "../../tests/system/slow_disk.so")
+    if not os.path.exists(slow):
+        raise Skipped("tests/system/slow_disk.so is not built")
+    two_models(bench)
+    gate = bench.path("gate")
+    sanitized = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    process = begin(bench, workload(bench, [("one", "a")], edge="health: 127.0.0.1:0"),
+                    env=os.environ | {"LD_PRELOAD": os.path.abspath(slow), "ASAN_OPTIONS": sanitized, "SLOW_WRITES": bench.path("out", "events.jsonl"), "SLOW_GATE": gate})
+    at = health_of(process.out)
+    until(process, "a run that is well", lambda: get(at, "/healthz")[0] == 200)
+    os.mkfifo(gate)
+    until(process, "a word that it stands still", lambda: get(at, "/healthz")[:2] == (503, "frozen\n"))
+    equal(status_of(bench, process.out, 1)["state"], "frozen", "state")
+    check("culm_edge_healthy 0\n" in get(at, "/metrics")[1], "the figures say that it is well")
+    with open(gate, "wb"):  # whoever waits goes on, and who comes later does not wait
+        until(process, "a run that is well again", lambda: get(at, "/healthz")[0] == 200)
+        os.remove(gate)
+    equal(status_of(bench, process.out)["state"], "running", "state")
+    os.kill(process.pid, signal.SIGTERM)
+    equal(bench.end(process).code, 0, "exit code")
+
+
 def no_socket(bench):
     """A folder in whose place for the socket something else lies: the run says so, goes on, and is told from a dead one."""
     two_models(bench)
@@ -239,6 +263,7 @@ cases.add("status: well, frozen, killed, stopped; what is no run", states, secon
 cases.add("a camera is off: status and health", stream_down, seconds=6, first=True)
 cases.add("figures for Prometheus; addresses that cannot be", metrics, seconds=5, first=True)
 cases.add("callers who never send, read or end", hostile, seconds=8, first=True)
+cases.add("a disk that hangs: the run is told to be frozen", hung_disk, seconds=13)
 cases.add("no socket can be in the folder", no_socket)
 if __name__ == "__main__":
     cases.run()
