@@ -19,7 +19,7 @@
     ROW(disconnect)                                                                                \
     ROW(publish)                                                                                   \
     ROW(loop)                                                                                      \
-    ROW(want_write)                                                                                \
+    ROW(socket)                                                                                    \
     ROW(strerror)                                                                                  \
     ROW(connack_string)
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 
 #define SCHEME "mqtt://"
 #define PORT 1883
@@ -186,6 +187,11 @@ static enum culm_status call(struct culm_way *way, uint64_t until_ns, struct cul
                            : MOSQ_ERR_SUCCESS;
     errno = 0;
     code = code ? code : to->lib->connect_async(to->client, place->host, place->port, KEEP_ALIVE_S);
+    if (code == MOSQ_ERR_SUCCESS && to->lib->socket(to->client) >= FD_SETSIZE) {
+        hang_up(way); /* the library's select(2) would write beyond its set */
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                              "this process has too many descriptors open for libmosquitto");
+    }
     if (code == MOSQ_ERR_SUCCESS) {
         while (!to->told && go_on(to, until_ns, &code)) {
         }
