@@ -44,7 +44,7 @@ struct culm_feed {
     struct culm_image image;
     struct culm_idx idx;
     uint8_t *pixels;
-    uint8_t *labels; /* NULL: none */
+    int32_t *labels; /* NULL: none */
     int64_t label_count;
 };
 
@@ -73,10 +73,10 @@ static int64_t end_of(const struct culm_feed *feed) {
 /* --- labels --- */
 
 enum culm_status culm_feed_read_labels(const char *name, const char *path, int64_t count,
-                                       uint8_t **ret_labels, int64_t *ret_count,
+                                       int32_t **ret_labels, int64_t *ret_count,
                                        struct culm_error *error) {
     struct culm_idx idx = {0};
-    enum culm_status status = culm_idx_open(path, NULL, &idx, error);
+    enum culm_status status = culm_idx_open_labels(path, &idx, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -90,11 +90,11 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
                                 "feed '%s': labels '%s' has %lld labels, but the feed has %lld "
                                 "frames; give one label for each",
                                 name, path, (long long)idx.dim[0], (long long)count);
-    } else if (!(*ret_labels = malloc((size_t)idx.dim[0] + 1))) {
+    } else if (!(*ret_labels = malloc(((size_t)idx.dim[0] + 1) * sizeof **ret_labels))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     } else {
         *ret_count = idx.dim[0];
-        status = culm_idx_read(&idx, 0, idx.dim[0], *ret_labels, error);
+        status = culm_idx_labels(&idx, path, *ret_labels, error);
     }
     culm_idx_release(&idx);
     return status;

@@ -90,7 +90,7 @@ int64_t culm_feed_labels(const struct culm_feed *feed);
 /* Reads an IDX file that has one label for each of the `count` frames (-1: any number) of the feed
  * `name`. The caller sets *ret_labels to NULL first, and frees it, also after an error. */
 enum culm_status culm_feed_read_labels(const char *name, const char *path, int64_t count,
-                                       uint8_t **ret_labels, int64_t *ret_count,
+                                       int32_t **ret_labels, int64_t *ret_count,
                                        struct culm_error *error);
 /* Checks that each frame of the feed is a picture in a subfolder, the number of which is its label.
  * CULM_ERR_CONFIG: it is not. */

@@ -24,11 +24,13 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
                               "IDX file '%s': does not begin as an IDX file; is it another kind?",
                               path);
     }
-    if (head[2] != 8) {
+    const bool wide = idx->labels && head[3] == 1 && (head[2] == 0x0B || head[2] == 0x0C);
+    if (head[2] != 8 && !wide) {
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "IDX file '%s': has elements of type 0x%02x; only bytes (0x08) are "
-                              "known",
-                              path, head[2]);
+                              "IDX file '%s': has elements of type 0x%02x; only bytes (0x08)%s "
+                              "are known",
+                              path, head[2],
+                              idx->labels ? " and, of labels, whole numbers (0x0b, 0x0c)" : "");
     }
     if (head[3] < 1 || head[3] > 4) {
         return culm_error_set(error, CULM_ERR_FORMAT,
@@ -58,7 +60,8 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
         }
         all *= (uint64_t)idx->dim[i];
     }
-    idx->item_bytes = (int64_t)(all / (uint64_t)idx->dim[0]);
+    idx->width = head[2] == 8 ? 1 : head[2] == 0x0B ? 2 : 4;
+    idx->item_bytes = (int64_t)(all / (uint64_t)idx->dim[0]) * idx->width;
     return CULM_OK;
 }
 
@@ -143,9 +146,9 @@ static enum culm_status open_plain(struct culm_idx *idx, struct culm_error *erro
                                 (unsigned long long)(entry->bytes - idx->offset));
 }
 
-enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct culm_idx *ret_idx,
-                               struct culm_error *error) {
-    struct culm_idx idx = {0};
+static enum culm_status open_any(const char *path, struct culm_pins *pins, bool labels,
+                                 struct culm_idx *ret_idx, struct culm_error *error) {
+    struct culm_idx idx = {.labels = labels};
     uint8_t head[3];
     enum culm_status status = culm_files_open("IDX file", &path, 1, pins, &idx.files, error);
     if (status == CULM_OK) {
@@ -161,6 +164,40 @@ enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct 
     }
     *ret_idx = idx;
     return CULM_OK;
+}
+
+enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct culm_idx *ret_idx,
+                               struct culm_error *error) {
+    return open_any(path, pins, false, ret_idx, error);
+}
+
+enum culm_status culm_idx_open_labels(const char *path, struct culm_idx *ret_idx,
+                                      struct culm_error *error) {
+    return open_any(path, NULL, true, ret_idx, error);
+}
+
+enum culm_status culm_idx_labels(const struct culm_idx *idx, const char *path, int32_t *ret_label,
+                                 struct culm_error *error) {
+    const size_t count = (size_t)idx->dim[0], width = (size_t)idx->width;
+    uint8_t *bytes = malloc(count * width + 1);
+    if (!bytes) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "IDX file '%s': out of memory", path);
+    }
+    enum culm_status status = culm_idx_read(idx, 0, idx->dim[0], bytes, error);
+    for (size_t i = 0; i < count && status == CULM_OK; i++) {
+        uint32_t value = 0;
+        for (size_t b = 0; b < width; b++) {
+            value = value << 8 | bytes[i * width + b];
+        }
+        if (width > 1 && value >> (8 * width - 1)) {
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "IDX file '%s': label %zu is negative; labels count from 0",
+                                    path, i);
+        }
+        ret_label[i] = (int32_t)value;
+    }
+    free(bytes);
+    return status;
 }
 
 enum culm_status culm_idx_read(const struct culm_idx *idx, int64_t first, int64_t count,

@@ -20,7 +20,7 @@ struct culm_live;
  * live_query. */
 struct live_labels {
     bool by_folder;
-    uint8_t *label;
+    int32_t *label;
     int64_t label_count;
     struct culm_labels right;
 };

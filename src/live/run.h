@@ -106,7 +106,7 @@ struct live_query {
      * the original's answers to samples. */
     struct culm_live_scored accuracy;
     bool by_folder; /* the label of a frame is the number of its folder */
-    uint8_t *label; /* [label_count] by a frame's number in the file; owned; NULL: none */
+    int32_t *label; /* [label_count] by a frame's number in the file; owned; NULL: none */
     int64_t label_count;
     struct culm_labels right; /* labels where answers are boxes or points, by the same number */
     /* [entry->part_count] the sources of its own weights, and those that the package has for it;

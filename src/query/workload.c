@@ -165,7 +165,8 @@ static const struct culm_config_row query_rows[] = {
                      "feed whose frames the query answers"),
     CULM_CONFIG_TEXT(
         "labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
-        "for classifiers: an IDX file of labels, or `folders`, where each label is the number of "
+        "for classifiers: an IDX file of labels (of one, two or four bytes each), or `folders`, "
+        "where each label is the number of "
         "the picture's folder; for boxes and landmarks: a line of JSON for each frame, as `culm "
         "predict --json` writes it; empty: the original model's answers count as right"),
     CULM_CONFIG_REAL("target", Q, target, "0.95", 0, 1, CULM_CONFIG_ABOVE,

@@ -25,6 +25,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         FUZZ_REQUIRE(error.text[0] && !strchr(error.text, '\n'), "message: '%s'", error.text);
     }
+    if (culm_idx_open_labels(path, &idx, &error) == CULM_OK) {
+        int32_t *label = idx.dim[0] < 1 << 20 ? malloc((size_t)idx.dim[0] * sizeof *label) : NULL;
+        if (label && idx.rank == 1 && culm_idx_labels(&idx, path, label, &error) == CULM_OK) {
+            FUZZ_REQUIRE(label[0] >= 0 && label[idx.dim[0] - 1] >= 0, "%d", (int)label[0]);
+        }
+        free(label);
+        culm_idx_release(&idx);
+    }
     close(fd);
     return 0;
 }

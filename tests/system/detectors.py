@@ -546,6 +546,41 @@ def operators(bench):
 
 cases.add("detectors: operators that run, and that do not", operators)
 
+# --- labels ---
+
+def many_classes(bench):
+    """Labels of more than 256 classes, in an IDX file of two or four bytes each: the accuracy of merging is counted by these."""
+    count, classes = 12, 1000
+    os.mkdir(bench.path("pictures"))
+    for k in range(count):
+        picture(bench.path(f"pictures/{k:02}.png"), seed=100 + k)
+    for name, seed in (("a", 5), ("b", 9)):
+        net = Net()
+        net.layer("t", 8, 1, seed, gain=9.0)
+        net.add("Flatten", "t", "f")
+        net.const("w", [64, classes], numbers(64 * classes, seed))
+        net.add("MatMul", "f w", "y")
+        net.save(bench.path(f"{name}.onnx"), ["y"])
+    ended = bench.run("predict", "a.onnx", "pictures", "--top", 1, "--json")
+    best = [json.loads(line)["classes"][0]["class"] for line in ended.out.splitlines()]
+    check(any(one > 255 for one in best), f"all labels fit into bytes: {best}")
+    wanted = [one if k % 2 else (one + 256) % classes for k, one in enumerate(best)]  # every second one is right
+    for kind, form in ((0x0B, "h"), (0x0C, "i")):
+        with open(bench.path("labels"), "wb") as file:
+            file.write(bytes([0, 0, kind, 1]) + struct.pack(f">I{count}{form}", count, *wanted))
+        queries = [{"name": name, "model": f"{name}.onnx", "feed": "camera", "labels": "labels"} for name in "ab"]
+        bench.config({"feeds": {"camera": {"file": "pictures"}}, "queries": queries, "merge": {"held_out": 0.5, "method": "none"}}, "w.yaml")
+        ended = bench.run("merge", "w.yaml", "--out", f"package{kind}", "--json")
+        equal(ended.code, 0, f"exit code of merge; {ended.err!r}")
+        told = {one["query"]: one["original"] for one in json.loads(ended.out.splitlines()[-1])["queries"]}
+        equal(told["a"], 0.5, f"accuracy by labels of {kind:#x}")
+    with open(bench.path("labels"), "wb") as file:
+        file.write(bytes([0, 0, 0x0C, 1]) + struct.pack(f">I{count}i", count, *[-1] * count))
+    refused(bench, ["merge", "w.yaml", "--out", "other"], "label 0 is negative")
+
+
+cases.add("classifiers: labels of more than 256 classes", many_classes)
+
 # --- merging ---
 
 def merged(bench):
