@@ -33,6 +33,8 @@ struct culm_feed {
     bool loop, as_recorded;
     double from_s, to_s, fps;
     int64_t every;
+    char **words; /* its own */
+    size_t word_count;
     int32_t crop[4];
     int stall_ms;
     int64_t number, source;  /* of the next frame */
@@ -196,7 +198,9 @@ static enum culm_status start(struct culm_feed *feed, struct culm_error *error) 
                                        .as_recorded = feed->as_recorded,
                                        .from_s = feed->from_s,
                                        .to_s = feed->to_s,
-                                       .every = feed->every};
+                                       .every = feed->every,
+                                       .words = feed->words,
+                                       .word_count = feed->word_count};
     feed->started = true;
     return feed_child_start(&feed->child, &how, error);
 }
@@ -295,6 +299,18 @@ static bool crop_is_possible(const int32_t crop[4]) {
     return none || (crop[0] >= 0 && crop[1] >= 0 && crop[2] > 0 && crop[3] > 0);
 }
 
+/* False: out of memory. */
+static bool copy_words(struct culm_feed *feed, const struct culm_feed_options *options) {
+    feed->words = calloc(options->word_count + 1, sizeof *feed->words);
+    for (size_t i = 0; i < options->word_count && feed->words; i++) {
+        if (!(feed->words[i] = strdup(options->words[i]))) {
+            return false;
+        }
+        feed->word_count++;
+    }
+    return feed->words != NULL;
+}
+
 enum culm_status culm_feed_open(const struct culm_feed_options *options,
                                 struct culm_feed **ret_feed, struct culm_error *error) {
     const char *name = options->name ? options->name : options->file;
@@ -302,7 +318,8 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
     struct culm_feed *feed = calloc(1, sizeof *feed);
     culm_url_show(name, shown, sizeof shown);
     name = shown;
-    if (!feed || !(feed->name = strdup(name)) || !(feed->file = strdup(options->file))) {
+    if (!feed || !(feed->name = strdup(name)) || !(feed->file = strdup(options->file)) ||
+        !copy_words(feed, options)) {
         culm_feed_close(feed);
         return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     }
@@ -338,6 +355,10 @@ void culm_feed_close(struct culm_feed *feed) {
         culm_image_release(&feed->image);
         culm_idx_release(&feed->idx);
         free(feed->pixels);
+        for (size_t i = 0; i < feed->word_count; i++) {
+            free(feed->words[i]);
+        }
+        free(feed->words);
         free(feed->labels);
         free(feed->name);
         free(feed->file);

@@ -22,6 +22,7 @@
 #include "base/stop.h"
 
 #define CULM_FEED_STALL_MS 10000
+#define CULM_FEED_WORDS_MAX 32
 
 enum culm_feed_kind { CULM_FEED_FFMPEG, CULM_FEED_PICTURES, CULM_FEED_IDX };
 
@@ -41,6 +42,8 @@ struct culm_feed_options {
     bool
         follow; /* a folder has no end: what comes into it is taken, in the order of time, when nothing has been written to it
                   * for half a second. A feed of anything else ends as ever */
+    char *const *words; /* for ffmpeg, before the file; they have passed culm_feed_words_check */
+    size_t word_count;
     int stall_ms; /* ffmpeg counts as stalled after so long without a byte; 0: the default */
 };
 

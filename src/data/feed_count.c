@@ -61,7 +61,8 @@ enum culm_status culm_feed_measure(const struct culm_feed_options *options,
                                    const struct culm_stop *stop,
                                    struct culm_feed_length *ret_length, struct culm_error *error) {
     struct culm_feed_length length = {.frames = -1, .seconds = -1};
-    const struct feed_child_how how = {.file = options->file};
+    const struct feed_child_how how = {
+        .file = options->file, .words = options->words, .word_count = options->word_count};
     int out, code;
     pid_t pid;
     *ret_length = length;

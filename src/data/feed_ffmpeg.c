@@ -36,7 +36,7 @@ extern char **environ;
 /* --- starting and stopping --- */
 
 /* The words of a command. */
-#define WORDS_MAX 64
+#define WORDS_MAX (48 + CULM_FEED_WORDS_MAX)
 struct words {
     char *word[WORDS_MAX + 1]; /* NULL after the last */
     int count;
@@ -87,6 +87,10 @@ static void add_input(struct words *words, const struct feed_child_how *how, con
     }
     if (how->to_s > 0) {
         add_seconds(words, "-to", how->to_s);
+    }
+    for (size_t i = 0; i < how->word_count;
+         i++) { /* behind ours, so that they have the last word */
+        add(words, how->words[i]);
     }
     add_two(words, "-i", input);
     add_two(words, "-map", "0:v:0");
@@ -209,6 +213,7 @@ enum culm_status feed_child_start(struct feed_child *child, const struct feed_ch
     child->said = said[0];
     child->len = child->wanted = 0;
     child->last_len = 0;
+    child->first[0] = '\0';
     child->line_ended = child->said_ended = false;
     child->heard_ns = child->looked_ns = culm_clock_ns();
     return CULM_OK;
@@ -244,6 +249,16 @@ static int left(uint64_t until_ns) {
     return ms > 1000000 ? 1000000 : (int)ms;
 }
 
+/* Often the first line names the cause, and the last only what came of it. */
+static void note_first(struct feed_child *child) {
+    const size_t most = sizeof child->first - 1;
+    const size_t len = child->last_len < most ? child->last_len : most;
+    if (!child->first[0]) {
+        memcpy(child->first, child->last, len);
+        child->first[len] = '\0';
+    }
+}
+
 /* Reads what it has written to standard error, and keeps the last line that is not empty. */
 static void listen_to(struct feed_child *child) {
     char part[512];
@@ -257,6 +272,7 @@ static void listen_to(struct feed_child *child) {
             }
             if (end) {
                 child->line_ended = child->last_len > 0;
+                note_first(child);
             } else if (child->last_len + 1 < sizeof child->last) {
                 child->last[child->last_len++] = part[i] >= 0x20 ? part[i] : ' ';
             }
@@ -312,11 +328,14 @@ static enum culm_status ended(struct feed_child *child, const char *name, int64_
                               WTERMSIG(how), (long long)frames);
     }
     if (WEXITSTATUS(how) != 0) {
-        char shown[sizeof child->last];
+        char shown[sizeof child->last], first[sizeof child->first];
         culm_url_show(child->last, shown, sizeof shown); /* it repeats the address */
+        culm_url_show(child->first, first, sizeof first);
+        const bool both = frames == 0 && first[0] && strcmp(first, shown) != 0;
         return culm_error_set(error, frames ? CULM_ERR_IO : CULM_ERR_CONFIG,
-                              "feed '%s': ffmpeg failed after %lld frames: %s", name,
-                              (long long)frames, *shown ? shown : "it does not say why");
+                              "feed '%s': ffmpeg failed after %lld frames: %s%s%s", name,
+                              (long long)frames, both ? first : "", both ? "; " : "",
+                              *shown ? shown : "it does not say why");
     }
     if (child->len > 0) {
         return culm_error_set(error, CULM_ERR_IO,

@@ -16,7 +16,8 @@ struct feed_child {
     int32_t width, height;
     uint64_t heard_ns;  /* when the last byte came, put off by any time in which we were stopped */
     uint64_t looked_ns; /* when we last looked for more */
-    char last[1024];    /* the last line it wrote to standard error */
+    char first[512];    /* the first line that it wrote to standard error; "": no whole one */
+    char last[1024];    /* the last one */
     size_t last_len;
     bool line_ended;
     bool said_ended; /* it has closed standard error */
@@ -28,6 +29,8 @@ struct feed_child_how {
     bool as_recorded;        /* a regular file comes at the speed at which it was recorded */
     double from_s, to_s;     /* to_s 0: until the end */
     int64_t every;           /* 0: all */
+    char *const *words;      /* of the workload, to open and to decode it */
+    size_t word_count;
 };
 /* Starts ffmpeg. CULM_ERR_MACHINE: it is not installed. */
 enum culm_status feed_child_start(struct feed_child *child, const struct feed_child_how *how,

@@ -450,6 +450,7 @@ void live_begin_again(struct live_feed *feed) {
     feed->to_be = *feed->next;
     feed->to_be.name = feed->config->name; /* these are equal; the new ones may go */
     feed->to_be.file = feed->config->file;
+    feed->to_be.options = feed->config->options;
     feed->next = NULL;
     feed->again = true;
     if (feed->ended || !feed->started) {

@@ -27,7 +27,7 @@ static bool same_feed(const struct culm_feed_config *a, const struct culm_feed_c
     return strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 && a->fps == b->fps &&
            a->loop == b->loop && a->ends == b->ends && a->stall_ms == b->stall_ms &&
            a->from == b->from && a->to == b->to && a->every == b->every && a->for_s == b->for_s &&
-           memcmp(a->crop, b->crop, sizeof a->crop) == 0;
+           culm_feed_same_options(a, b) && memcmp(a->crop, b->crop, sizeof a->crop) == 0;
 }
 
 /* As what a feed goes on. */
@@ -76,6 +76,7 @@ static bool can_begin_again(const struct live_feed *feed, const struct culm_live
     return !feed->gone && !feed->posted && feed->started && !labels &&
            strcmp(is->name, config->name) == 0 && strcmp(is->file, config->file) == 0 &&
            is->from == config->from && is->to == config->to && is->every == config->every &&
+           culm_feed_same_options(is, config) &&
            memcmp(is->crop, config->crop, sizeof is->crop) == 0 &&
            has_inputs(feed, catalog, number);
 }

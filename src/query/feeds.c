@@ -14,7 +14,9 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
                                         .from_s = config->from,
                                         .to_s = config->to,
                                         .every = config->every,
-                                        .fps = config->fps};
+                                        .fps = config->fps,
+                                        .words = config->options,
+                                        .word_count = config->option_count};
     if (config->for_s > 0 && (config->to <= 0 || config->from + config->for_s < config->to)) {
         options.to_s = config->from + config->for_s;
     }

@@ -3,6 +3,7 @@
  * name, default or range.
  */
 #include "query/workload.h"
+#include "query/feed_words.h"
 
 #include "base/words.h"
 #include <math.h>
@@ -37,7 +38,10 @@ static enum culm_status finish_feed(void *object, const struct culm_config_place
                                   "or more seconds than that",
                                   feed->to, feed->from);
     }
-    return CULM_OK;
+    struct culm_error why;
+    return culm_feed_words_check(feed->options, feed->option_count, &why)
+               ? culm_config_refuse(place, CULM_CONFIG_KEYS("options"), error, "%s", why.text)
+               : CULM_OK;
 }
 
 static const struct culm_config_row feed_rows[] = {
@@ -63,6 +67,9 @@ static const struct culm_config_row feed_rows[] = {
     CULM_CONFIG_REAL("for_s", F, for_s, "0", 0, 1e9, 0,
                      "seconds after which the feed is over, also if it loops or is a stream; "
                      "0: never"),
+    CULM_CONFIG_TEXTS("options", F, options, option_count, "", "words of ffmpeg", CULM_CONFIG_EMPTY,
+                      "options of ffmpeg, each with its value, for opening and decoding the file: "
+                      "`[-rtsp_transport, tcp]`, `[-hwaccel, vaapi]`"),
     CULM_CONFIG_INTS("crop", F, crop, 0, 65535, "[x, y, width, height] in pixels, or []", 0,
                      "part of each picture to use; []: all of it"),
 };
@@ -493,6 +500,14 @@ enum culm_status culm_workload_need_feeds(const W *workload, const char *name,
     return CULM_OK;
 }
 
+bool culm_feed_same_options(const F *a, const F *b) {
+    bool same = a->option_count == b->option_count;
+    for (size_t i = 0; i < a->option_count && same; i++) {
+        same = strcmp(a->options[i], b->options[i]) == 0;
+    }
+    return same;
+}
+
 bool culm_workload_same_frames(const W *a, size_t p, const W *b, size_t q) {
     const Q *one = &a->queries[p], *other = &b->queries[q];
     if ((one->feed_index < 0) != (other->feed_index < 0) ||
@@ -504,6 +519,6 @@ bool culm_workload_same_frames(const W *a, size_t p, const W *b, size_t q) {
     }
     const F *f = &a->feeds[one->feed_index], *g = &b->feeds[other->feed_index];
     return culm_words_same(f->file, g->file) && f->from == g->from && f->to == g->to &&
-           f->every == g->every && f->for_s == g->for_s &&
+           f->every == g->every && f->for_s == g->for_s && culm_feed_same_options(f, g) &&
            memcmp(f->crop, g->crop, sizeof f->crop) == 0;
 }

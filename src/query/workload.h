@@ -32,7 +32,9 @@ struct culm_feed_config {
     double from, to;  /* seconds of the recording: the part to take; to 0: until its end */
     double for_s;     /* seconds after its first frame at which the feed is over; 0: never */
     int64_t every;    /* one in so many frames is taken */
-    int64_t crop[4];  /* x, y, width, height in pixels of the source; width 0: the whole picture */
+    char **options;   /* of ffmpeg, to open and to decode the file */
+    size_t option_count;
+    int64_t crop[4]; /* x, y, width, height in pixels of the source; width 0: the whole picture */
 };
 
 struct culm_query_config {
@@ -134,6 +136,7 @@ struct culm_workload {
 };
 extern const struct culm_config_table culm_workload_table;
 
+bool culm_feed_same_options(const struct culm_feed_config *a, const struct culm_feed_config *b);
 /* Whether query number p of one workload has frames from the same file, and the same labels, as
  * query number q of another. */
 bool culm_workload_same_frames(const struct culm_workload *a, size_t p,

@@ -195,6 +195,25 @@ def slow_decoder(bench):
     check(slow["planned"] == 20 and slow["fps"] < 18, f"{slow}")
 
 
+def ffmpeg_options(bench):
+    """Words of the workload reach ffmpeg and change no bit; what it cannot do with them is one line that says what; what would write a file is refused."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    make_clip(bench, 20)
+    shutil.rmtree(bench.path("pictures"))
+    os.rename(bench.path("clip.mkv"), bench.path("pictures"))
+    path = workload(bench, [("one", "a")], fps=20)
+    words = "feeds.hall.options=[-threads, 2, -thread_type, slice]"
+    run_until_answered(bench, path, "--set", words)
+    same_as_predict(bench, bench.path("out"), "one", "a")
+    for words, says, code in (("-bogus, 1", "Unrecognized option 'bogus'", 3), ("-hwaccel, nosuch", "Unrecognized hwaccel: nosuch", 3),
+                              (f"-threads, 2, {bench.path('out.mkv')}", "out.mkv' is no option", 3), ("-report", "it writes a file", 3), ("-threads, -y", "'-threads' has no value", 3)):
+        ended = bench.run("edge", "run", path, "--set", f"feeds.hall.options=[{words}]", "--out", bench.path("refused"))
+        check(ended.code == code and len(ended.err.splitlines()) == 1 and says in ended.err, f"{words}: {ended.code}: {ended.err}")
+    check(not os.path.exists(bench.path("out.mkv")), "a file was written")
+
+
 class Source:
     """An ffmpeg that serves the pictures as a stream at a port, to one client at a time."""
 
@@ -681,6 +700,7 @@ cases.add("a feed ends", feed_ends, first=True)
 cases.add("frames come faster than they can be kept", every_frame, first=True)
 cases.add("damaged pictures", damaged_pictures, first=True)
 cases.add("a folder grows", folder_grows, seconds=6, first=True)
+cases.add("options of ffmpeg", ffmpeg_options, seconds=5, first=True)
 cases.add("a decoder is too slow", slow_decoder, seconds=5, first=True)
 cases.add("a grey feed, a model of colours", grey_feed)
 cases.add("a feed cannot be opened, the other goes on", feed_missing, first=True)

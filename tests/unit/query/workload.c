@@ -171,8 +171,30 @@ static void test_what_is_wrong(void **state) {
                                                  "allowed: up to 64 letters, digits, '_' and "
                                                  "'-'");
     bad("feeds:\n  h: {file: f, from: 9, to: 8.5}\nqueries:\n  - {name: a, model: x}\n",
-        "w.yaml:2: feeds.h.to: 8.5 is not after feeds.X.from, 9; allowed: 0 (until the end), or more "
+        "w.yaml:2: feeds.h.to: 8.5 is not after feeds.X.from, 9; allowed: 0 (until the end), or "
+        "more "
         "seconds than that");
+    bad("feeds:\n  h: {file: f, options: [-threads, 2, -report]}\nqueries:\n  - {name: a, model: "
+        "x}\n",
+        "w.yaml:2: feeds.h.options: '-report' is not allowed: it writes a file");
+    bad("feeds:\n  h: {file: f, options: [-threads, 2, out.mkv]}\nqueries:\n  - {name: a, model: "
+        "x}\n",
+        "w.yaml:2: feeds.h.options: 'out.mkv' is no option; write options of ffmpeg and their "
+        "values, "
+        "such as [-rtsp_transport, tcp]");
+    bad("feeds:\n  h: {file: f, options: [-copyts, out.mkv]}\nqueries:\n  - {name: a, model: x}\n",
+        "w.yaml:2: feeds.h.options: '-copyts' is not allowed: it is about what is written");
+    bad("feeds:\n  h: {file: f, options: ['-map:v', '0']}\nqueries:\n  - {name: a, model: x}\n",
+        "w.yaml:2: feeds.h.options: '-map:v' is not allowed: it changes what comes out");
+    bad("feeds:\n  h: {file: f, options: [-threads]}\nqueries:\n  - {name: a, model: x}\n",
+        "w.yaml:2: feeds.h.options: '-threads' has no value; write options of ffmpeg and their "
+        "values, "
+        "such as [-rtsp_transport, tcp]");
+    bad("feeds:\n  h: {file: f, options: [-noaccurate_see, f]}\nqueries:\n  - {name: a, model: "
+        "x}\n",
+        "w.yaml:2: feeds.h.options: '-noaccurate_see' has no value; write options of ffmpeg and "
+        "their "
+        "values, such as [-rtsp_transport, tcp]");
     bad("feeds:\n  h: {file: f, every: 0}\nqueries:\n  - {name: a, model: x}\n",
         "w.yaml:2: feeds.h.every: 0 is out of range; allowed: 1 to 1000000");
     bad("feeds:\n  h: {file: f, crop: [4, 4]}\nqueries:\n  - {name: a, model: x}\n",
