@@ -307,6 +307,10 @@ static void print_query(const json_t *query) {
         printf(", accuracy %.4f of %.4f, target %.4g of that", json_number_value(merged),
                json_number_value(original), json_number_value(json_object_get(query, "target")));
     }
+    if (json_is_number(json_object_get(query, "overlap"))) {
+        printf(", its boxes overlap the original's by %.3f",
+               json_number_value(json_object_get(query, "overlap")));
+    }
     printf("\n");
 }
 

@@ -126,6 +126,9 @@ static json_t *query_json(const struct culm_package_round *round,
     if (json && query->agreement >= 0) {
         json_object_set_new(json, "agreement", json_real(query->agreement));
     }
+    if (json && query->overlap >= 0) {
+        json_object_set_new(json, "overlap", json_real(query->overlap));
+    }
     if (json && query->sample_count > 0 &&
         json_object_set_new(json, "samples", samples_json(query)) != 0) {
         json_decref(json);

@@ -68,6 +68,9 @@ struct culm_package_query {
     double target;           /* share of the original's accuracy to keep */
     double original, merged; /* accuracies on held-out frames; negative: not measured */
     double agreement; /* share of the original's answers there that it gives, too; likewise */
+    /* How much its boxes there overlap those of its original that they are, on average; negative: not
+     * measured, as by older versions, or it has none. */
+    double overlap;
     /* On held-out frames, in their order, against the original's answers, boxes at `sample_score`;
      * `sample_step` frames of the feed from one to the next. NULL: none, as before measurement and
      * in packages of older versions; owned. */

@@ -226,7 +226,8 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
         !read_share(json, "original", -1, &query->original) ||
         !read_share(json, "merged", -1, &query->merged) ||
         (json_object_get(json, "agreement") && /* older packages have none */
-         !read_share(json, "agreement", -1, &query->agreement))) {
+         !read_share(json, "agreement", -1, &query->agreement)) ||
+        (json_object_get(json, "overlap") && !read_share(json, "overlap", -1, &query->overlap))) {
         return bad(p->name, p->error, "a query's target or accuracy is not between 0 and 1");
     }
     enum culm_status status = parse_options(p, query, json);

@@ -58,7 +58,8 @@ struct culm_package_query *culm_package_add_query(struct culm_package_round *rou
                                          .target = 1,
                                          .original = -1,
                                          .merged = -1,
-                                         .agreement = -1};
+                                         .agreement = -1,
+                                         .overlap = -1};
     if (!query->model || (weights && !query->weights)) {
         free(query->model);
         free(query->weights);

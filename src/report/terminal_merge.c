@@ -119,6 +119,10 @@ static void on_done(struct culm_terminal *t, const json_t *event) {
         culm_terminal_member(t, query, "query", "?");
         culm_buf_printf(&t->out, ": %.4f of %.4f on frames that merging has not seen",
                         culm_event_real(query, "merged", 0), culm_event_real(query, "original", 0));
+        if (json_is_number(json_object_get(query, "overlap"))) {
+            culm_buf_printf(&t->out, "; its boxes overlap the original's by %.3f",
+                            culm_event_real(query, "overlap", 0));
+        }
         culm_terminal_end(t);
     }
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);

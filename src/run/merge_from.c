@@ -370,6 +370,7 @@ void merging_take_measured(const struct culm_merging *m, size_t q,
     query->original = old->original;
     query->merged = old->merged;
     query->agreement = old->agreement;
+    query->overlap = old->overlap;
     query->sample_score = old->sample_score;
     query->sample_step = old->sample_step;
     query->sample_count = old->sample_count;

@@ -62,6 +62,8 @@ struct culm_merging_measured {
     /* [queries][counted[q]]: how its answers differ from these, evenly thinned out; owned */
     struct culm_package_sample **sample;
     int32_t *counted;
+    double *overlap; /* [queries] of detectors: mean of the boxes that it finds, with those of its
+                        original; -1: none */
     struct merging_tally *was,
         *is; /* [queries] of detectors: as originals, and as they ship; owned */
 };

@@ -72,6 +72,8 @@ static enum culm_status measure_samples(struct culm_merging *m, size_t q,
     enum culm_status status = said && to->sample[q]
                                   ? culm_judge_answer(&m->judge[q], model->value, held, said, error)
                                   : merging_no_memory(error);
+    double overlap = 0;
+    int64_t found = 0;
     for (int64_t i = 0; i < count && status == CULM_OK; i++) {
         const int64_t at = i * held->count / count;
         const struct culm_agreement of =
@@ -79,7 +81,10 @@ static enum culm_status measure_samples(struct culm_merging *m, size_t q,
                               held->size[at].width);
         to->sample[q][to->counted[q]++] =
             (struct culm_package_sample){of.wanted, of.missed, of.added};
+        overlap += of.overlap;
+        found += of.wanted - of.missed;
     }
+    to->overlap[q] = is_detector(m, q) && found > 0 ? overlap / (double)found : -1;
     for (int64_t i = 0; i < held->count && said; i++) {
         culm_answer_release(&said[i]);
     }
@@ -258,6 +263,7 @@ static enum culm_status stay(struct culm_merging *m, struct culm_merging_measure
         to->original[q] = round.query[there].original;
         to->merged[q] = round.query[there].merged;
         to->agreed[q] = round.query[there].agreement;
+        to->overlap[q] = round.query[there].overlap;
         free(to->is[q].of); /* of this time's, which does not ship */
         to->is[q] = (struct merging_tally){0};
     }
@@ -299,10 +305,11 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
                                        .wanted = calloc(count + 1, sizeof *to.wanted),
                                        .sample = calloc(count + 1, sizeof *to.sample),
                                        .counted = calloc(count + 1, sizeof *to.counted),
+                                       .overlap = calloc(count + 1, sizeof *to.overlap),
                                        .was = calloc(count + 1, sizeof *to.was),
                                        .is = calloc(count + 1, sizeof *to.is)};
     const bool room = to.original && to.merged && to.agreed && to.wanted && to.sample &&
-                      to.counted && to.was && to.is;
+                      to.counted && to.overlap && to.was && to.is;
     enum culm_status status = room ? keep_promise(m, &to, error) : merging_no_memory(error);
     struct culm_package_sums sums;
     if (status == CULM_OK && !(status = ship_last(m, &to, &sums, error))) {
@@ -312,11 +319,12 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
             if (to.is[q].of) {
                 merging_tally_tell(m, q, &to.was[q], &to.is[q]);
             }
-            json_array_append_new(queries,
-                                  json_pack("{s:s, s:f, s:f, s:f, s:f}", "query",
-                                            m->workload.queries[q].name, "original", to.original[q],
-                                            "merged", to.merged[q], "agreement", to.agreed[q],
-                                            "target", m->workload.queries[q].target));
+            json_array_append_new(
+                queries, json_pack("{s:s, s:f, s:f, s:f, s:o, s:f}", "query",
+                                   m->workload.queries[q].name, "original", to.original[q],
+                                   "merged", to.merged[q], "agreement", to.agreed[q], "overlap",
+                                   to.overlap[q] < 0 ? json_null() : json_real(to.overlap[q]),
+                                   "target", m->workload.queries[q].target));
         }
         merging_event(m, "done",
                       json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
@@ -344,6 +352,7 @@ enum culm_status merging_finish(struct culm_merging *m, struct culm_error *error
     free(to.wanted);
     free(to.sample);
     free(to.counted);
+    free(to.overlap);
     free(to.was);
     free(to.is);
     return status;

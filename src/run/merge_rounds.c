@@ -93,6 +93,7 @@ enum culm_status merging_round(const struct culm_merging *m, int64_t number,
         query->original = measured ? measured->original[q] : -1;
         query->merged = measured ? measured->merged[q] : -1;
         query->agreement = measured ? measured->agreed[q] : -1;
+        query->overlap = measured ? measured->overlap[q] : -1;
         status = measured ? add_samples(m, q, measured, query, error) : CULM_OK;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
             status = add_param(m, round, query, k, p, error);

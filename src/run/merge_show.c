@@ -206,10 +206,11 @@ static enum culm_status show_package(const char *dir, bool check, json_t **ret_j
             const struct culm_package_query *query = &round.query[q];
             json_array_append_new(
                 queries,
-                json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:I}", "query", query->name, "model",
+                json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:I}", "query", query->name, "model",
                           culm_json_text(query->model), "original", accuracy_json(query->original),
                           "merged", accuracy_json(query->merged), "agreement",
-                          accuracy_json(query->agreement), "target", query->target, "shared_bytes",
+                          accuracy_json(query->agreement), "overlap", accuracy_json(query->overlap),
+                          "target", query->target, "shared_bytes",
                           (json_int_t)culm_package_shared_bytes(&round, q)));
         }
         *ret_json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "round",

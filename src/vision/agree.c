@@ -31,6 +31,7 @@ static struct culm_agreement of_boxes(const struct culm_answer *said,
         }
         if (found >= 0) {
             taken[found] = true;
+            agreement.overlap += best;
             right++;
         }
     }

@@ -16,6 +16,9 @@ struct culm_agreement {
     int32_t wanted; /* boxes, points, or 1 for the best class */
     int32_t missed; /* of these */
     int32_t added;  /* boxes that were answered and not wanted */
+    /* BOXES: how much those that are not missed overlap what was wanted, added up; 1 each if they are at
+     * the same place. */
+    double overlap;
 };
 
 /*

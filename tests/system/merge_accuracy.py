@@ -77,12 +77,37 @@ def another_output(bench):
 
 cases.add("merging: an output that is not judged", another_output)
 
-def boxes(bench, what, score):
-    """How many boxes of each class a detector answers to the held-out pictures."""
+def frames_of(bench, what, score):
+    """The boxes that a detector answers to each of the held-out pictures, best first."""
     ended = bench.run("predict", what, "pictures", "--frames", f"{COUNT // 2}:{COUNT}", "--score", score, "--json")
     equal(ended.code, 0, f"exit code of predict {what}; {ended.err!r}")
-    classes = [box["class"] for line in ended.out.splitlines() for box in json.loads(line)["boxes"]]
+    return [json.loads(line)["boxes"] for line in ended.out.splitlines()]
+
+
+def boxes(bench, what, score):
+    """How many boxes of each class it answers to these."""
+    classes = [box["class"] for frame in frames_of(bench, what, score) for box in frame]
     return {one: classes.count(one) for one in set(classes)}
+
+
+def overlap(a, b):
+    width = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+    height = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+    both = max(width, 0) * max(height, 0)
+    return both / (a["width"] * a["height"] + b["width"] * b["height"] - both)
+
+
+def mean_overlap(wanted, said_now):
+    """Of boxes that are found: each takes the free one of its class that it overlaps most."""
+    found = []
+    for frame, now in zip(wanted, said_now, strict=True):
+        free = list(frame)
+        for box in now:
+            best = max((one for one in free if one["class"] == box["class"]), key=lambda one: overlap(box, one), default=None)
+            if best and overlap(box, best) >= 0.5:
+                found.append(overlap(box, best))
+                free.remove(best)
+    return sum(found) / len(found) if found else None
 
 
 def class_by_class(bench):
@@ -105,6 +130,12 @@ def class_by_class(bench):
             equal({one["class"]: one[key] for one in event["classes"] if one[key]}, counts, f"{name}: {key}, class by class")
             equal(event[key], sum(counts.values()), f"{name}: {key}")
         check(all(one["right"] <= min(one["wanted"], one["told"]) for one in event["classes"]), f"{name}: {event}")
+        done = next(query for query in events[-1]["queries"] if query["query"] == name)
+        by_hand = mean_overlap(frames_of(bench, f"{name}.cfg", score), frames_of(bench, f"package:{name}", score))
+        check((done["overlap"] is None) == (by_hand is None) and abs((done["overlap"] or 0) - (by_hand or 0)) < 1e-3,
+              f"{name}: boxes overlap by {done['overlap']}, by hand {by_hand}")
+        shown = json.loads(bench.run("merge", "show", "package", "--json").out)
+        equal([query["overlap"] for query in shown["queries"] if query["query"] == name], [done["overlap"]], f"{name}: overlap by show")
     lost = [one["name"] for one in told["b"]["classes"] if one["right"] == 0 and one["wanted"]]
     check(lost, f"nothing was lost, so nothing is shown: {told['b']}")
     warnings = [event["message"] for event in events if event["event"] == "warning" and "query 'b'" in event["message"] and "any more" in event["message"]]

@@ -30,6 +30,9 @@ static void test_boxes(void **state) {
     expect(culm_agreement_of(&none, &pair, 0.25F, 640), 2, 2, 0);
     expect(culm_agreement_of(&pair, &pair, 0.25F, 640), 2, 0, 0);
     expect(culm_agreement_of(&other, &pair, 0.25F, 640), 2, 1, 1);
+    assert_true(culm_agreement_of(&pair, &pair, 0.25F, 640).overlap == 2);
+    assert_true(fabs(culm_agreement_of(&other, &pair, 0.25F, 640).overlap - 684.0 / 916) < 1e-6);
+    assert_true(culm_agreement_of(&only, &one, 0.25F, 640).overlap == 0);
     expect(culm_agreement_of(&again, &one, 0.25F, 640), 1, 0, 1); /* a box is taken once */
     expect(culm_agreement_of(&only, &one, 0.25F, 640), 1, 1, 1);  /* of another class */
 }
