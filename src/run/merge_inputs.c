@@ -210,7 +210,7 @@ struct share {
     const char *query; /* one that has it */
     struct division division;
     struct culm_labels right;
-    uint8_t *label;                /* of each frame; NULL: no file has them */
+    int32_t *label;                /* of each frame; NULL: no file has them */
     int64_t met[CULM_MERGE_PARTS]; /* frames of each part seen so far */
 };
 
