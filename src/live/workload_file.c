@@ -6,21 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its text, without passwords in addresses of feeds. NULL: out of memory. */
+/* Addresses as they may be shown, in place of others. */
+struct shown {
+    struct culm_feed_config *feeds;
+    char (*file)[CULM_PATH_MAX], (*to)[CULM_PATH_MAX];
+    char **receivers;
+};
+
+/* Its text, without passwords of feeds and receivers. NULL: out of memory. */
 static char *text_of(const struct culm_workload *workload) {
-    struct culm_workload shown = *workload;
-    char(*file)[CULM_PATH_MAX] = calloc(workload->feed_count + 1, sizeof *file), *text = NULL;
-    shown.feeds = calloc(workload->feed_count + 1, sizeof *shown.feeds);
-    for (size_t f = 0; f < workload->feed_count && file && shown.feeds; f++) {
-        shown.feeds[f] = workload->feeds[f];
-        culm_url_show(workload->feeds[f].file, file[f], sizeof file[f]);
-        shown.feeds[f].file = file[f];
+    const size_t feeds = workload->feed_count, receivers = workload->answers.to_count;
+    struct culm_workload copy = *workload;
+    struct shown s = {calloc(feeds + 1, sizeof *s.feeds), calloc(feeds + 1, sizeof *s.file),
+                      calloc(receivers + 1, sizeof *s.to),
+                      calloc(receivers + 1, sizeof *s.receivers)};
+    char *text = NULL;
+    if (s.feeds && s.file && s.to && s.receivers) {
+        for (size_t f = 0; f < feeds; f++) {
+            s.feeds[f] = workload->feeds[f];
+            culm_url_show(workload->feeds[f].file, s.file[f], sizeof s.file[f]);
+            s.feeds[f].file = s.file[f];
+            if (strstr(workload->feeds[f].file, "://")) { /* these, too, may have secrets */
+                s.feeds[f].option_count = 0;
+            }
+        }
+        for (size_t r = 0; r < receivers; r++) {
+            culm_url_show(workload->answers.to[r], s.to[r], sizeof s.to[r]);
+            s.receivers[r] = s.to[r];
+        }
+        copy.feeds = s.feeds;
+        copy.answers.to = s.receivers;
+        text = culm_config_dump_text(&culm_workload_table, &copy);
     }
-    if (file && shown.feeds) {
-        text = culm_config_dump_text(&culm_workload_table, &shown);
-    }
-    free(file);
-    free(shown.feeds);
+    free(s.feeds);
+    free(s.file);
+    free(s.to);
+    free(s.receivers);
     return text;
 }
 
