@@ -199,6 +199,9 @@ static void hear_checkpoint(struct gnn_reign *w, const json_t *event, bool depos
     snprintf(w->file[version], sizeof w->file[version], "%s", path);
     w->newest = version > w->newest ? version : w->newest;
     w->checkpoints++;
+    for (int64_t epoch = 1; deposed && epoch <= version; epoch++) {
+        w->told[epoch] = true; /* its own story lies with it, up to there */
+    }
 }
 
 static void hear_rollback(struct gnn_reign *w, const json_t *event) {
