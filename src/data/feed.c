@@ -31,7 +31,7 @@ struct culm_feed {
     char *name, *file;
     char shown[CULM_PATH_MAX]; /* the file, without secrets */
     bool loop, as_recorded;
-    double from_s, to_s, fps;
+    double from_s, to_s, fps, most_fps;
     int64_t every;
     char **words; /* its own */
     size_t word_count;
@@ -199,6 +199,7 @@ static enum culm_status start(struct culm_feed *feed, struct culm_error *error) 
                                        .from_s = feed->from_s,
                                        .to_s = feed->to_s,
                                        .every = feed->every,
+                                       .most_fps = feed->most_fps,
                                        .words = feed->words,
                                        .word_count = feed->word_count};
     feed->started = true;
@@ -331,6 +332,7 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
     feed->to_s = options->to_s;
     feed->fps = options->fps > 0 ? options->fps : PICTURES_FPS;
     feed->every = options->every > 1 ? options->every : 1;
+    feed->most_fps = culm_feed_lasts(feed->file) ? options->most_fps : 0;
     feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
     memcpy(feed->crop, options->crop, sizeof feed->crop);
     enum culm_status status =

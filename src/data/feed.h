@@ -9,7 +9,7 @@
  * A feed may be a part of a file: from one time to another, or one in so many frames. Everything counts these
  * frames then, labels too.
  *
- * Frames are numbered from 0, without starting over where a feed loops. Feeds drop no frames and,
+ * Frames are numbered from 0, without starting over where a feed loops. Unless `most_fps` is set, feeds drop no frames and,
  * unless `as_recorded` is set, do not pace them: every frame of the file comes once, in order, when
  * it is asked for.
  *
@@ -42,6 +42,9 @@ struct culm_feed_options {
     bool
         follow; /* a folder has no end: what comes into it is taken, in the order of time, when nothing has been written to it
                   * for half a second. A feed of anything else ends as ever */
+    double
+        most_fps; /* of what is no file: frames that come more than twice as fast are left out before anything is done
+                      * with them; 0: none are */
     char *const *words; /* for ffmpeg, before the file; they have passed culm_feed_words_check */
     size_t word_count;
     int stall_ms; /* ffmpeg counts as stalled after so long without a byte; 0: the default */

@@ -40,7 +40,7 @@ extern char **environ;
 struct words {
     char *word[WORDS_MAX + 1]; /* NULL after the last */
     int count;
-    char text[4][128]; /* of words that are made here */
+    char text[4][160]; /* of words that are made here */
     int texts;
 };
 
@@ -71,6 +71,27 @@ static bool name_input(const char *name, char input[CULM_PATH_MAX + 8]) {
            CULM_PATH_MAX + 8;
 }
 
+/* Leaves out frames before they are converted, which takes four times as long as to decode them. By the time at which they come: what streams say
+ * of their times may be wrong. Half a period apart, so that those that come a little early are there, and whoever reads
+ * them chooses. */
+static void add_filters(struct words *words, const struct feed_child_how *how) {
+    char *text = words->text[words->texts];
+    const int64_t gap_us = how->most_fps > 0 ? (int64_t)(500000 / how->most_fps) : 0;
+    int len = 0;
+    if (how->every > 1) {
+        len = snprintf(text, sizeof words->text[0], "framestep=%lld", (long long)how->every);
+    }
+    if (gap_us > 0) {
+        snprintf(text + len, sizeof words->text[0] - (size_t)len,
+                 "%sselect=if(gte(abs(time(0)-ld(0))\\,%lld.%06lld)\\,1+0*st(0\\,time(0))\\,0)",
+                 len ? "," : "", (long long)(gap_us / 1000000), (long long)(gap_us % 1000000));
+    }
+    if (how->every > 1 || gap_us > 0) {
+        words->texts++;
+        add_two(words, "-vf", text);
+    }
+}
+
 /* What comes before the input's name. */
 static void add_input(struct words *words, const struct feed_child_how *how, const char *input) {
     add_two(words, "ffmpeg", "-nostdin");
@@ -94,11 +115,7 @@ static void add_input(struct words *words, const struct feed_child_how *how, con
     }
     add_two(words, "-i", input);
     add_two(words, "-map", "0:v:0");
-    if (how->every > 1) {
-        char *text = words->text[words->texts++];
-        snprintf(text, sizeof words->text[0], "framestep=%lld", (long long)how->every);
-        add_two(words, "-vf", text);
-    }
+    add_filters(words, how);
 }
 
 static int spawn(struct words *words, int out, int said, pid_t *ret_pid) {

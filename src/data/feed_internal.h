@@ -29,6 +29,7 @@ struct feed_child_how {
     bool as_recorded;        /* a regular file comes at the speed at which it was recorded */
     double from_s, to_s;     /* to_s 0: until the end */
     int64_t every;           /* 0: all */
+    double most_fps;         /* 0: as fast as they come */
     char *const *words;      /* of the workload, to open and to decode it */
     size_t word_count;
 };

@@ -355,6 +355,7 @@ static void *feed_main(void *arg) {
     options.loop = config->loop && !lasts; /* it is connected anew in any case */
     options.as_recorded = config->fps <= 0;
     options.follow = follows(feed);
+    options.most_fps = __atomic_load_n(&feed->labelled, __ATOMIC_ACQUIRE) ? 0 : config->fps;
     options.to_s = config->to; /* `for_s` are seconds of the run here */
     do {
         status =
@@ -382,16 +383,19 @@ static void *feed_main(void *arg) {
 
 /* --- the threads --- */
 
-void live_set_slack(struct culm_live *run) {
+void live_tell_feeds(struct culm_live *run) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         double shortest_ms = 3600000; /* the longest deadline that there is */
+        int labelled = 0;
         for (int32_t q = 0; q < run->query_count; q++) {
             const struct live_query *query = &run->query[q];
-            if (query->feed == f && !query->gone && query->original_of < 0 &&
-                query->deadline_ms < shortest_ms) {
-                shortest_ms = query->deadline_ms;
+            if (query->feed != f || query->gone || query->original_of >= 0) {
+                continue;
             }
+            labelled |= query->entry->config->labels != NULL;
+            shortest_ms = query->deadline_ms < shortest_ms ? query->deadline_ms : shortest_ms;
         }
+        __atomic_store_n(&run->feed[f].labelled, labelled, __ATOMIC_RELEASE);
         __atomic_store_n(&run->feed[f].slack_ns, (uint64_t)(shortest_ms / 2 * 1e6),
                          __ATOMIC_RELEASE);
     }
@@ -399,7 +403,7 @@ void live_set_slack(struct culm_live *run) {
 
 enum culm_status live_feeds(struct culm_live *run, struct culm_error *error) {
     bool ends = run->uncalibrated || live_asked(run);
-    live_set_slack(run);
+    live_tell_feeds(run);
     for (int32_t f = 0; f < run->feed_count && !ends; f++) {
         struct live_feed *feed = &run->feed[f];
         if (feed->started || feed->gone) {

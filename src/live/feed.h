@@ -64,6 +64,7 @@ struct live_feed {
     uint64_t period_ns; /* the period that plans assume */
     /* The measured period of a live feed, which sets its own pace; 0: not known. Atomic. */
     uint64_t seen_ns;
+    int labelled;      /* atomic: some query has labels, one for each frame that the source gives */
     uint64_t slack_ns; /* atomic: how late a frame that has its time may come (edge/due.h) */
     size_t frame_bytes;
     struct live_input input[CULM_EDGE_QUERIES_MAX];
@@ -122,9 +123,9 @@ bool live_take_frame(struct live_feed *feed, struct live_pace *pace, uint64_t at
 bool live_hand_over(struct live_feed *feed, const struct culm_feed_frame *frame, uint64_t at_ns);
 /* What `done` says of feeds: how often each that lasts came back, and how long it was away. */
 json_t *live_outages(struct culm_live *run);
-/* How late frames may come, as queries have it now: half of the shortest deadline, so that the other half is left for the
+/* What feeds have to know of their queries: whether there are labels; how late frames may come: half of the shortest deadline, so that the other half is left for the
  * answer. */
-void live_set_slack(struct culm_live *run);
+void live_tell_feeds(struct culm_live *run);
 /* Publishes what feeds have to say. */
 void live_hear(struct culm_live *run);
 /* To be called once the feeds have stopped: fails with the error of the first feed if every feed
