@@ -268,11 +268,13 @@ static int left(uint64_t until_ns) {
 
 /* Often the first line names the cause, and the last only what came of it. */
 static void note_first(struct feed_child *child) {
-    const size_t most = sizeof child->first - 1;
-    const size_t len = child->last_len < most ? child->last_len : most;
-    if (!child->first[0]) {
-        memcpy(child->first, child->last, len);
-        child->first[len] = '\0';
+    if (!child->first[0] && child->last_len > 0) {
+        child->last[child->last_len] = '\0';
+        const char *at = strstr(child->last, " @ 0x"), *end = at ? strstr(at, "] ") : NULL;
+        const char *text = child->last[0] == '[' && end
+                               ? end + 2
+                               : child->last; /* "[h264 @ 0x55..] " says nothing */
+        snprintf(child->first, sizeof child->first, "%.500s", text);
     }
 }
 

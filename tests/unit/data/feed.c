@@ -135,9 +135,10 @@ static void test_child_goes_wrong(void **state) {
     takes(feed, 0, 0, 'a');
     refuses(feed, -1, CULM_ERR_IO, "in the middle of frame 1");
     culm_feed_close(feed);
-    be_ffmpeg("echo 'first' >&2; echo 'clip.mp4: Invalid data found' >&2; exit 1");
+    be_ffmpeg("echo '[mov @ 0x55d1e2] first' >&2; echo '[mov @ 0x55d1e2] second' >&2; echo "
+              "'clip.mp4: Invalid data found' >&2; exit 1");
     feed = open_feed("clip.mp4", true);
-    refuses(feed, -1, CULM_ERR_CONFIG, "clip.mp4: Invalid data found");
+    refuses(feed, -1, CULM_ERR_CONFIG, "after 0 frames: first; clip.mp4: Invalid data found");
     culm_feed_close(feed);
     be_ffmpeg("printf 'no picture at all, but a lot of text in its place, longer than a header'");
     feed = open_feed("clip.mp4", false);
