@@ -2,7 +2,9 @@
  * What a model gives up that misses a target on the frames that decide: layers, not everything.
  *
  * Which layers these are is judged on frames that were set aside for this alone, together with those
- * that are checked, so that the frames that decide have no part in the choice.
+ * that are checked, so that the frames that are reported have no part in the choice. Frames set
+ * aside are unseen, too: whoever misses its target on these and the deciding ones together gives up
+ * layers as well.
  */
 #include "run/merge_internal.h"
 
@@ -37,11 +39,18 @@ static void append(struct culm_merge_frames *to, const struct culm_merge_frames 
     to->count += from->count;
 }
 
-/* Both parts of a set as one. What is right in them stays the set's. */
-static enum culm_status join_parts(const struct culm_merge_set *set, struct culm_merge_frames *ret,
-                                   struct culm_error *error) {
+static void release_joined(struct culm_merge_frames *both) {
+    free(both->image);
+    free(both->size);
+    free((void *)(uintptr_t)both->label);
+    free((void *)(uintptr_t)both->right);
+}
+
+/* What is set aside and another part of a set, as one. What is right in them stays the set's. */
+static enum culm_status join_parts(const struct culm_merge_set *set, enum culm_merge_part part,
+                                   struct culm_merge_frames *ret, struct culm_error *error) {
     const struct culm_merge_frames *aside = &set->part[CULM_MERGE_ASIDE];
-    const struct culm_merge_frames *check = &set->part[CULM_MERGE_CHECK];
+    const struct culm_merge_frames *check = &set->part[part];
     const int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
     const size_t count = (size_t)(aside->count + check->count);
     *ret = (struct culm_merge_frames){
@@ -63,7 +72,8 @@ static enum culm_status judge_both(struct culm_merging *m, struct giving_up *g, 
                                    struct culm_error *error) {
     struct culm_merge_frames *both = &g->both[q];
     const struct culm_merge_model *model = m->models[m->in.model_of[q]];
-    enum culm_status status = join_parts(&m->in.set[m->in.set_of[q]], both, error);
+    enum culm_status status =
+        join_parts(&m->in.set[m->in.set_of[q]], CULM_MERGE_CHECK, both, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -85,10 +95,7 @@ static void release(struct culm_merging *m, struct giving_up *g) {
             culm_answer_release(&g->wanted[q][i]);
         }
         free(g->wanted[q]);
-        free(g->both[q].image);
-        free(g->both[q].size);
-        free((void *)(uintptr_t)g->both[q].label);
-        free((void *)(uintptr_t)g->both[q].right);
+        release_joined(&g->both[q]);
     }
     free(g->wanted);
     free(g->both);
@@ -127,5 +134,38 @@ enum culm_status merging_give_up(struct culm_merging *m, int32_t model, int64_t 
         status = culm_search_give_up(&search, model, most, ret_bytes, error);
     }
     release(m, &g);
+    return status;
+}
+
+enum culm_status merging_unseen(struct culm_merging *m, size_t q, const struct culm_answer *held,
+                                double original, double *ret_accuracy, bool *ret_ok,
+                                struct culm_error *error) {
+    const struct culm_merge_set *set = &m->in.set[m->in.set_of[q]];
+    const struct culm_merge_frames *aside = &set->part[CULM_MERGE_ASIDE];
+    const struct culm_merge_model *model = m->models[m->in.model_of[q]];
+    const size_t count = (size_t)(aside->count + set->part[CULM_MERGE_HELD].count);
+    struct culm_answer *wanted = calloc(count + 1, sizeof *wanted);
+    struct culm_merge_frames both = {0};
+    *ret_ok = true;
+    enum culm_status status =
+        wanted ? join_parts(set, CULM_MERGE_HELD, &both, error) : merging_no_memory(error);
+    if (status == CULM_OK && aside->count > 0) {
+        status = culm_judge_answer(&m->judge[q], model->original, aside, wanted, error);
+        memcpy(wanted + aside->count, held,
+               (size_t)set->part[CULM_MERGE_HELD].count * sizeof *held);
+    }
+    if (status == CULM_OK && aside->count > 0 && (both.label || both.right)) {
+        status = culm_judge_now(&m->judge[q], model->original, &both, wanted, &original, error);
+    }
+    if (status == CULM_OK && aside->count > 0 &&
+        !(status =
+              culm_judge_now(&m->judge[q], model->value, &both, wanted, ret_accuracy, error))) {
+        *ret_ok = *ret_accuracy >= m->workload.queries[q].target * original;
+    }
+    for (int64_t i = 0; i < aside->count && wanted; i++) { /* the others are the caller's */
+        culm_answer_release(&wanted[i]);
+    }
+    free(wanted);
+    release_joined(&both);
     return status;
 }

@@ -112,13 +112,31 @@ struct stands {
     int64_t wanted; /* how many things are right there */
     bool nothing;   /* its original's accuracy says nothing */
     bool ok;
+    double now; /* its accuracy, for a message */
 };
 
 static void judge(const struct culm_merging *m, size_t q, const struct culm_merging_measured *to,
                   struct stands *ret) {
     ret->wanted = culm_accuracy_wanted(m->judge[q].accuracy);
     ret->nothing = ret->wanted == 0 || to->original[q] <= 0;
+    ret->now = to->merged[q];
     ret->ok = !ret->nothing && to->merged[q] >= m->workload.queries[q].target * to->original[q];
+}
+
+/* A query that meets its target there may miss it on all frames that merging has not seen. */
+static enum culm_status judge_all(struct culm_merging *m, size_t q,
+                                  const struct culm_merging_measured *to, struct stands *stands,
+                                  struct culm_error *error) {
+    const int32_t k = m->in.model_of[q];
+    if (!stands->ok || m->workload.merge.method != CULM_MERGE_CULM ||
+        !culm_share_any(&m->share, k) || is_original(m->models[k], true)) {
+        return CULM_OK;
+    }
+    double now = stands->now;
+    const enum culm_status status =
+        merging_unseen(m, q, to->wanted[q], to->original[q], &now, &stands->ok, error);
+    stands->now = stands->ok ? stands->now : now;
+    return status;
 }
 
 #define HALVES 4 /* how often a model may share half as much, at most */
@@ -133,7 +151,7 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
                                    struct culm_merging_measured *to, bool *ret_ok,
                                    struct culm_error *error) {
     const int32_t k = m->in.model_of[missed];
-    const double was = to->merged[missed];
+    const double was = stands[missed].now;
     enum culm_status status = CULM_OK;
     int64_t most = 0;
     *ret_ok = false;
@@ -149,6 +167,7 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
             }
             status = measure(m, q, to, false, error);
             judge(m, q, to, &stands[q]);
+            status = status ? status : judge_all(m, q, to, &stands[q], error);
             *ret_ok = status == CULM_OK && stands[q].ok;
         }
     }
@@ -194,7 +213,7 @@ static enum culm_status settle(struct culm_merging *m, struct stands *stands, bo
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const int32_t k = m->in.model_of[q];
-        const double was = to->merged[q];
+        const double was = stands[q].now;
         const bool shares = culm_share_any(&m->share, k);
         bool ok = stands[q].ok || (stands[q].nothing && !shares);
         if (!ok && !stands[q].nothing && shares && !gave_up(m, gives, q) &&
@@ -223,6 +242,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct culm_merging
         status = status ? status : measure(m, q, to, false, error);
         if (status == CULM_OK) {
             judge(m, q, to, &stands[q]);
+            status = judge_all(m, q, to, &stands[q], error);
         }
     }
     status = status ? status : settle(m, stands, gives, to, error);
