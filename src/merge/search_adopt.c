@@ -29,7 +29,7 @@
 #include <string.h>
 
 #define FIRSTS 4         /* models of a group that are tried as the first, at most */
-#define TRIES 6          /* at how many layers a model can share without training */
+#define TRIES 4          /* at how many layers a model can share without training */
 #define OTHERS_PART 0.25 /* of the time left to the group, for all but the first of these */
 
 struct adopting {
@@ -38,7 +38,6 @@ struct adopting {
     int32_t *rank;
     struct search_state *shipped;
     double *kept; /* untrained: sum of the bytes taken over times the share of the target met */
-    bool some;    /* whether a model that misses its targets is to share only some layers */
     int32_t model;
     bool *held, *frozen; /* [parameters]: taken over; must not move in training */
 };
@@ -369,18 +368,22 @@ static enum culm_status try_model(struct adopting *a, bool trains, struct culm_e
     if (status != CULM_OK) {
         return status;
     }
-    return a->some ? share_some(a, error) : fall_back(a, a->model, error);
+    return fall_back(a, a->model, error);
 }
 
-static enum culm_status one_model(const struct adopting *from, int32_t model, bool trains,
+/* How a model is tried. */
+enum trial { UNTRAINED, TRAINED, SOME };
+
+static enum culm_status one_model(const struct adopting *from, int32_t model, enum trial trial,
                                   struct culm_error *error) {
     struct adopting a = *from;
     const size_t params = (size_t)a.s->models[model]->param_count + 1;
     a.model = model;
     a.held = calloc(params, sizeof *a.held);
     a.frozen = calloc(params, sizeof *a.frozen);
-    enum culm_status status =
-        a.held && a.frozen ? try_model(&a, trains, error) : search_no_memory(error);
+    enum culm_status status = !a.held || !a.frozen ? search_no_memory(error)
+                              : trial == SOME      ? share_some(&a, error)
+                                                   : try_model(&a, trial == TRAINED, error);
     free(a.held);
     free(a.frozen);
     return status;
@@ -420,7 +423,17 @@ static enum culm_status follow(struct adopting *a, int32_t first, struct culm_er
     *a->kept = 0;
     for (int32_t k = next_of(a, false, -1); k >= 0 && status == CULM_OK && !search_late(a->s);
          k = next_of(a, false, k)) {
-        status = one_model(a, k, false, error);
+        status = one_model(a, k, UNTRAINED, error);
+    }
+    return status;
+}
+
+/* The models that did not get there share some layers, on top of those that did. */
+static enum culm_status follow_some(struct adopting *a, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t k = next_of(a, false, -1); k >= 0 && status == CULM_OK && !search_late(a->s);
+         k = next_of(a, false, k)) {
+        status = one_model(a, k, SOME, error);
     }
     return status;
 }
@@ -504,16 +517,15 @@ enum culm_status search_adopt(struct culm_search *s, int32_t *rank, bool trains,
         return status;
     }
     if (!trains && !any_settled(&a)) {
-        a.some = true;
         status = follow(&a, k, error);
-        a.some = false;
+        status = status ? status : follow_some(&a, error);
         const bool others = !any_builds(&a) && is_well_checked(&a);
         return status == CULM_OK && others ? choose_first(&a, k, error) : status;
     }
     for (; k >= 0 && status == CULM_OK && !search_late(s); k = next_of(&a, trains, k)) {
-        status = one_model(&a, k, trains, error);
+        status = one_model(&a, k, trains ? TRAINED : UNTRAINED, error);
     }
-    return status;
+    return status || trains ? status : follow_some(&a, error);
 }
 
 enum culm_status search_adopt_again(struct culm_search *s, int32_t *rank,
@@ -531,7 +543,7 @@ enum culm_status search_adopt_again(struct culm_search *s, int32_t *rank,
     for (int trains = 0; trains <= (s->config->steps > 0); trains++) {
         for (int32_t k = next_of(&a, trains, -1); k >= 0 && status == CULM_OK && !search_late(s);
              k = next_of(&a, trains, k)) {
-            status = one_model(&a, k, trains, error);
+            status = one_model(&a, k, trains ? TRAINED : UNTRAINED, error);
         }
     }
     return status;

@@ -155,7 +155,9 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
     enum culm_status status = CULM_OK;
     int64_t most = 0;
     *ret_ok = false;
-    for (int i = 0; i < HALVES && !*ret_ok && status == CULM_OK && culm_share_any(&m->share, k);
+    /* One that is kept from an earlier search has no weights in its own order to go back to. */
+    const int halves = m->models[k]->fixed ? 0 : HALVES;
+    for (int i = 0; i < halves && !*ret_ok && status == CULM_OK && culm_share_any(&m->share, k);
          i++) {
         int64_t bytes = 0;
         status = merging_give_up(m, k, most, &bytes, error);
