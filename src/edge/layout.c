@@ -13,26 +13,52 @@ size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t quer
     return bytes;
 }
 
-size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout) {
+static bool uses(const struct culm_edge_query *query, int32_t tensor) {
+    int32_t low = 0, high = query->tensor_count;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (query->tensor[middle] < tensor) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < query->tensor_count && query->tensor[low] == tensor;
+}
+
+/* Of the tensors of some queries, a bit for each, which may have gone: each counted once. */
+static size_t bytes_of(const struct culm_edge_layout *layout, uint64_t queries) {
     size_t bytes = 0;
     for (int32_t t = 0; t < layout->tensor_count; t++) {
         bool used = false;
-        for (int32_t q = 0; q < layout->query_count && !used; q++) {
-            const struct culm_edge_query *query = &layout->query[q];
-            int32_t low = 0, high = query->gone ? 0 : query->tensor_count;
-            while (low < high) {
-                int32_t middle = (low + high) / 2;
-                if (query->tensor[middle] < t) {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            used = !query->gone && low < query->tensor_count && query->tensor[low] == t;
+        for (uint64_t left = queries; left && !used; left &= left - 1) {
+            used = uses(&layout->query[__builtin_ctzll(left)], t);
         }
         bytes += used ? layout->tensor_bytes[t] : 0;
     }
     return bytes;
+}
+
+size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout) {
+    uint64_t queries = 0;
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        queries |= layout->query[q].gone ? 0 : 1ull << q;
+    }
+    return bytes_of(layout, queries);
+}
+
+uint64_t culm_edge_pins(const struct culm_edge_layout *layout) {
+    uint64_t pins = 0;
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        pins |= layout->query[q].pin && !layout->query[q].gone ? 1ull << q : 0;
+    }
+    return pins;
+}
+
+size_t culm_edge_need_bytes(const struct culm_edge_layout *layout, int32_t query) {
+    const uint64_t pins = culm_edge_pins(layout);
+    return pins & ~(1ull << query) ? bytes_of(layout, pins | 1ull << query)
+                                   : culm_edge_query_bytes(layout, query);
 }
 
 int32_t culm_edge_prefix_of_both(const struct culm_edge_layout *layout, int32_t query,
@@ -74,7 +100,7 @@ void culm_edge_memory_range(const struct culm_edge_layout *layout, size_t *ret_l
         const struct culm_edge_query *query = &layout->query[q];
         size_t activations = query->gone ? 0 : query->activation_bytes[query->batches - 1];
         size_t bytes =
-            query->gone ? 0 : culm_edge_query_bytes(layout, q) + query->activation_bytes[0];
+            query->gone ? 0 : culm_edge_need_bytes(layout, q) + query->activation_bytes[0];
         alone = bytes > alone ? bytes : alone;
         most = activations > most ? activations : most;
     }
@@ -128,8 +154,17 @@ enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
         if (query->gone) {
             continue;
         }
-        size_t bytes = culm_edge_query_bytes(layout, q), total = 0;
-        total = bytes + query->activation_bytes[0] + frames;
+        size_t bytes = culm_edge_query_bytes(layout, q), need = culm_edge_need_bytes(layout, q);
+        size_t total = need + query->activation_bytes[0] + frames;
+        if (total > layout->limit_bytes && need > bytes) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s' takes %.2f MB beside %.2f MB of pinned queries' "
+                                  "weights, and the limit is "
+                                  "%.2f MB; pin fewer queries, or set edge.memory to at least %.2f",
+                                  query->name, (double)(total - (need - bytes)) / MB,
+                                  (double)(need - bytes) / MB, (double)layout->limit_bytes / MB,
+                                  (double)total / MB + 0.005);
+        }
         if (total > layout->limit_bytes) {
             return culm_error_set(
                 error, CULM_ERR_CONFIG,

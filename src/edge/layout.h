@@ -53,7 +53,9 @@ struct culm_edge_query {
     size_t activation_bytes[CULM_EDGE_SIZES_MAX];
     int32_t tensor_count;
     const int32_t *tensor; /* [tensor_count] indices, ascending, without duplicates; borrowed */
-    int32_t prefixes;      /* shortest first */
+    bool pin;              /* what has been loaded of it is never evicted */
+    bool preload;     /* it is loaded at the start, before anything else; a pinned one is, too */
+    int32_t prefixes; /* shortest first */
     struct culm_edge_prefix prefix[CULM_EDGE_PREFIX_MAX];
     bool gone;
 };
@@ -73,7 +75,8 @@ static inline uint64_t culm_edge_load_ns(const struct culm_edge_layout *layout, 
 }
 
 /* CULM_ERR_ARGUMENT: the layout is inconsistent. CULM_ERR_CONFIG: a query does not fit into
- * limit_bytes even alone and one frame at a time; the error says which, and how much it needs. */
+ * limit_bytes even alone, beside what is pinned, and one frame at a time; the error says which, and
+ * how much it needs. */
 enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
                                         struct culm_error *error);
 
@@ -85,6 +88,10 @@ int32_t culm_edge_prefix_of_both(const struct culm_edge_layout *layout, int32_t 
 /* The bytes of one query's tensors; and those of all queries' tensors, each counted once. */
 size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query);
 size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout);
+/* The queries that are pinned, a bit for each; and the bytes of a query's tensors and of theirs, each
+ * counted once: what has to be in memory while it runs. */
+uint64_t culm_edge_pins(const struct culm_edge_layout *layout);
+size_t culm_edge_need_bytes(const struct culm_edge_layout *layout, int32_t query);
 /* The bytes that frames take: for each feed that some query watches, `slots` frames that are there
  * and one that is just arriving. */
 size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slots);
@@ -92,7 +99,7 @@ size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slo
 #define CULM_EDGE_SLOTS_MIN 2 /* a frame in a batch, and one that waits */
 
 /* The range within which a limit makes sense. With ret_least, each query can run one frame at a
- * time while it alone is loaded; with ret_most, all tensors stay in memory beside the largest
+ * time while it alone is loaded, beside what is pinned; with ret_most, all tensors stay in memory beside the largest
  * activations. Both allow for CULM_EDGE_SLOTS_MIN frames of every watched feed. */
 void culm_edge_memory_range(const struct culm_edge_layout *layout, size_t *ret_least,
                             size_t *ret_most);

@@ -14,7 +14,7 @@
 /* The largest batch size of at most `visit` frames that there is memory for; -1: not even one. */
 static int32_t batch_within(const struct culm_edge_layout *layout, int32_t q, int32_t visit) {
     const struct culm_edge_query *query = &layout->query[q];
-    size_t taken = culm_edge_query_bytes(layout, q) + culm_edge_frames_bytes(layout, visit + 1);
+    size_t taken = culm_edge_need_bytes(layout, q) + culm_edge_frames_bytes(layout, visit + 1);
     int32_t b = query->batches - 1;
     while (b >= 0 && ((b > 0 && query->batch[b] > visit) ||
                       taken + query->activation_bytes[b] > layout->limit_bytes)) {

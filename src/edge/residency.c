@@ -115,6 +115,7 @@ int32_t culm_edge_residency_victims(struct culm_edge_residency *residency, size_
     const size_t *bytes = residency->layout->tensor_bytes;
     size_t left = residency->bytes;
     int32_t count = 0, tensors = residency->layout->tensor_count;
+    pinned |= culm_edge_pins(residency->layout);
     if (left <= most_bytes) {
         return 0;
     }

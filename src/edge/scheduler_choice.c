@@ -135,7 +135,7 @@ static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_
     const struct feed_state *feed = &scheduler->feed[of->feed];
     int32_t shared = culm_edge_prefix_of_both(scheduler->layout, query, before->query);
     int32_t found = 0, size = culm_edge_batch_for(of, before->count);
-    size_t bytes = culm_edge_query_bytes(scheduler->layout, query) + of->activation_bytes[size];
+    size_t bytes = culm_edge_need_bytes(scheduler->layout, query) + of->activation_bytes[size];
     if (shared < 0 || of->batch[size] < before->count ||
         of->batch[size] != other->batch[culm_edge_batch_for(other, before->count)] ||
         of->prefix[shared].keep_bytes[size] > scheduler->kept_bytes ||
@@ -162,9 +162,28 @@ size_t scheduler_kept_for(const struct culm_edge_scheduler *scheduler, int32_t q
                : of->prefix[shared].keep_bytes[culm_edge_batch_for(of, scheduler->batch.count)];
 }
 
+/* A query that is to be loaded at the start, and has not been yet; -1: none. */
+static int32_t to_preload(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
+        const struct culm_edge_query *of = query_of(scheduler, q);
+        if ((of->pin || of->preload) && !of->gone && !scheduler->query[q].was_there &&
+            !scheduler_all_there(scheduler, q) && scheduler->query[q].retry_ns <= now_ns) {
+            return q;
+        }
+    }
+    return -1;
+}
+
 void scheduler_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     const struct culm_edge_plan *plan = &scheduler->plan;
+    const int32_t early = to_preload(scheduler, now_ns);
     scheduler->waits = false;
+    if (early >= 0) { /* whatever waits: it is for the start, and once */
+        scheduler->target = early;
+        scheduler->waits = true;
+        scheduler->wait_ns = CULM_NEVER;
+        return;
+    }
     if (scheduler->target >= 0 && may_load(scheduler, scheduler->target, now_ns) &&
         scheduler_in_time(scheduler, scheduler->target,
                           scheduler_ready_ns(scheduler, scheduler->target, now_ns)) > 0) {
@@ -219,13 +238,15 @@ static bool fit_together(const struct culm_edge_scheduler *scheduler, int32_t ru
     const struct culm_edge_query *one = query_of(scheduler, runs),
                                  *other = query_of(scheduler, comes);
     size_t bytes = scheduler->frame_bytes + one->activation_bytes[0] +
-                   culm_edge_query_bytes(scheduler->layout, comes);
+                   culm_edge_need_bytes(scheduler->layout, comes);
+    const uint64_t pins = culm_edge_pins(scheduler->layout);
     int32_t j = 0;
     for (int32_t i = 0; i < one->tensor_count; i++) {
         while (j < other->tensor_count && other->tensor[j] < one->tensor[i]) {
             j++;
         }
-        if (j == other->tensor_count || other->tensor[j] != one->tensor[i]) {
+        if ((j == other->tensor_count || other->tensor[j] != one->tensor[i]) &&
+            !(scheduler->residency.users[one->tensor[i]] & pins)) {
             bytes += scheduler->layout->tensor_bytes[one->tensor[i]];
         }
     }
@@ -363,7 +384,7 @@ int32_t scheduler_choose_batch(const struct culm_edge_scheduler *scheduler, int3
     }
     /* The batch size that answers the most frames per time; among equals the smallest. */
     size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
-    size_t own = culm_edge_query_bytes(scheduler->layout, query);
+    size_t own = culm_edge_need_bytes(scheduler->layout, query);
     for (int32_t b = 0; b < of->batches; b++) {
         int32_t in_time = 0;
         for (int32_t i = 0; i < count; i++) {

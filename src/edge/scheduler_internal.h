@@ -31,6 +31,7 @@ struct query_state {
     int32_t burst_left;   /* and how many frames of that burst are still to come */
     uint64_t retry_ns;    /* nothing is loaded for it before that */
     int32_t failures;     /* loads that failed in a row */
+    bool was_there;       /* all of its tensors, at some time */
     int32_t passed_over;  /* how often that cost it frames since its last visit */
     int64_t dropped_then; /* totals.dropped when it was last visited or passed over */
     size_t load_bytes;    /* loaded, but not yet published */

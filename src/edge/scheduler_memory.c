@@ -180,6 +180,7 @@ void scheduler_load_done(struct culm_edge_scheduler *scheduler) {
     state->load_bytes += scheduler->layout->tensor_bytes[load->tensor];
     scheduler->totals.loaded_bytes += (int64_t)scheduler->layout->tensor_bytes[load->tensor];
     scheduler->totals.loads++;
+    state->was_there |= scheduler_all_there(scheduler, load->query);
     if (scheduler_all_there(scheduler, load->query) && state->load_bytes) {
         if (state->failures > 0) {
             CULM_MARK(edge_loaded_after_all);

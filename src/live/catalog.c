@@ -447,6 +447,8 @@ void culm_live_catalog_fill(const struct culm_live_catalog *catalog,
     snprintf(query->name, sizeof query->name, "%s", entry->config->name);
     query->feed = entry->config->feed_index;
     query->deadline_ns = (uint64_t)(entry->config->deadline_ms * 1e6);
+    query->pin = entry->config->pin;
+    query->preload = entry->config->preload;
     culm_live_catalog_sizes(catalog, query);
     fill_batches(entry, query);
 }

@@ -270,7 +270,7 @@ size_t culm_live_kept_bytes(const struct culm_live_trunk *trunk, int32_t cuts, i
 static bool has_room(const struct culm_edge_layout *layout, int32_t q,
                      const struct culm_edge_query *query, const struct culm_live_trunk *trunk) {
     size_t taken =
-        culm_edge_query_bytes(layout, q) + culm_edge_frames_bytes(layout, CULM_EDGE_SLOTS_MIN);
+        culm_edge_need_bytes(layout, q) + culm_edge_frames_bytes(layout, CULM_EDGE_SLOTS_MIN);
     for (int32_t b = 0; b < query->batches; b++) {
         size_t alone = taken + query->activation_bytes[b];
         size_t kept = culm_live_kept_bytes(trunk, trunk->cuts, query->batch[b]);

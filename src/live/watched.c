@@ -11,6 +11,7 @@ void culm_live_watched_fill(const struct culm_drift_config *drift, double rarely
     to->every_ns = 1 + (uint64_t)(drift->every_s * 1e9 * rarely / (double)drift->frames);
     to->after_ns = to->every_ns / (originals > 0 ? originals : 1) * number;
     to->burst = 1;
+    to->pin = to->preload = false;
     to->deadline_ns = PATIENCE * deadline_ns;
 }
 

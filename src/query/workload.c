@@ -181,6 +181,14 @@ static const struct culm_config_row query_rows[] = {
     CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0.001, 3600000, CULM_CONFIG_RESUMABLE,
                      "milliseconds after a frame by which its answer is due"),
     CULM_CONFIG_REAL("score", Q, score, "0.25", 0, 1, 0, "boxes with a lower score are dropped"),
+    CULM_CONFIG_BOOL(
+        "pin", Q, pin, "false", CULM_CONFIG_RESUMABLE,
+        "`culm edge`: once loaded, its weights stay in memory, whatever else has to be "
+        "loaded again and again for that"),
+    CULM_CONFIG_BOOL(
+        "preload", Q, preload, "false", CULM_CONFIG_RESUMABLE,
+        "`culm edge`: its weights are loaded at the start, before its first frame comes; "
+        "those of pinned queries are, too"),
     CULM_CONFIG_TEXTS("normalize", Q, normalize, normalize_count, "",
                       "none, imagenet, bytes, or six numbers", CULM_CONFIG_EMPTY,
                       "how pixels are scaled: (x / 255 - mean) / deviation, with three means and "

@@ -47,6 +47,8 @@ struct culm_query_config {
     double target; /* share of the original's accuracy to keep */
     double deadline_ms;
     double score; /* boxes below it are not reported */
+    bool pin;     /* its weights stay in memory */
+    bool preload; /* they are loaded at the start */
     char **normalize;
     size_t normalize_count;
     /* `normalize`, parsed; `normalized` false: as the model says */

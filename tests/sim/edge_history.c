@@ -103,6 +103,18 @@ static void ran(struct culm_edge_exec *exec, const struct culm_edge_batch *batch
     }
 }
 
+static bool is_pinned(const struct culm_edge_workload *workload, int32_t tensor) {
+    for (int32_t q = 0; q < workload->layout.query_count; q++) {
+        const struct culm_edge_query *query = &workload->query[q];
+        for (int32_t i = 0; query->pin && !query->gone && i < query->tensor_count; i++) {
+            if (query->tensor[i] == tensor) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void evict(struct culm_edge_exec *exec, int32_t tensor) {
     struct judge *judge = judge_of(exec);
     if (!judge->there[tensor]) {
@@ -115,6 +127,10 @@ static void evict(struct culm_edge_exec *exec, int32_t tensor) {
                 complain(judge, "tensor %d goes while %s runs on it", tensor, query->name);
             }
         }
+    }
+    /* What a new layout does not pin goes just before it is in force. */
+    if (is_pinned(judge->workload, tensor) && (!judge->next || is_pinned(judge->next, tensor))) {
+        complain(judge, "tensor %d goes, and is pinned", tensor);
     }
     judge->there[tensor] = false;
     judge->result->evictions++;
@@ -226,7 +242,8 @@ static void check_batch(struct judge *judge, const struct culm_edge_batch *batch
 
 static uint64_t cost(void *context, struct culm_job *job, bool load_it) {
     struct judge *judge = context;
-    uint64_t now = culm_edge_virtual_now(judge->virtual), ns = job->cost_ns;
+    /* The scheduler begins to load before anybody else knows of it. */
+    uint64_t now = judge->virtual ? culm_edge_virtual_now(judge->virtual) : 0, ns = job->cost_ns;
     if (load_it) {
         int32_t tensor = ((struct culm_edge_load *)job)->tensor;
         if (judge->there[tensor]) {
@@ -418,7 +435,8 @@ static void on_event(void *context, json_t *event) {
     }
     if (judge->log) {
         char *text = json_dumps(event, JSON_COMPACT);
-        printf("%10.3f  %s\n", (double)culm_edge_virtual_now(judge->virtual) / 1e6, text);
+        printf("%10.3f  %s\n",
+               judge->virtual ? (double)culm_edge_virtual_now(judge->virtual) / 1e6 : 0, text);
         free(text);
     }
 }

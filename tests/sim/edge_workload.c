@@ -57,6 +57,16 @@ static void let_one_sample(struct culm_edge_workload *workload, uint64_t dice) {
     }
 }
 
+/* In every fourth workload some queries stay, and some are there from the start. */
+static void pin_some(struct culm_edge_workload *workload, uint64_t dice) {
+    if (below(&dice, 4) == 0) {
+        for (int32_t q = 0; q < workload->layout.query_count; q++) {
+            workload->query[q].pin = below(&dice, 3) == 0;
+            workload->query[q].preload = below(&dice, 3) == 0;
+        }
+    }
+}
+
 void culm_edge_workload_from_seed(uint64_t seed, int32_t queries,
                                   struct culm_edge_workload *workload) {
     static const uint64_t fps[] = {2, 5, 10, 10, 15, 30, 30};
@@ -104,6 +114,7 @@ void culm_edge_workload_from_seed(uint64_t seed, int32_t queries,
         largest = bytes > largest ? bytes : largest;
     }
     let_one_sample(workload, culm_rng_mix(seed, 78));
+    pin_some(workload, culm_rng_mix(seed, 79));
     /* To load the largest takes from next to nothing to four times as long as a batch. */
     uint64_t load = below(&dice, 60 * MS);
     layout->load_ns = below(&dice, 3) ? 0 : below(&dice, MS);

@@ -70,6 +70,29 @@ def watched_as_planned(bench):
     check(sum(wanted.values()) < sum(without.values()) - 0.01, f"checks cost nothing: {wanted}, and {without} without them")
 
 
+def pinned(bench):
+    """A pinned query is loaded at the start, and stays, while others come and go; what leaves no room for the others is refused in one line."""
+    path, plan = six_models(bench)
+    words = (path, "--profile", bench.path("profile.json"), "--set", "queries[0].pin=true", "--set", "queries[1].preload=true")
+    process = begin(bench, *words)
+
+    def of(kind, query=None):
+        return [event for event in events_of(process.out) if event["event"] == kind and query in (None, event["query"])]
+    until(process, "others to go, and to come again", lambda: len(of("evict")) >= 12 and of("load", "a") and of("load", "b"))
+    events, _ = end(bench, process)
+    loads = [event["query"] for event in events if event["event"] == "load"]
+    check(set(loads[:2]) == {"a", "b"}, f"what was loaded first: {loads[:4]}")
+    equal(loads.count("a"), 1, "loads of the pinned one")
+    equal(of("evict", "a"), [], "evictions of the pinned one")
+    anew = json.loads(bench.run("edge", "plan", *words, "--for", "20", "--json").out)
+    check(anew["processed"] != plan["processed"], "the plan is as if nothing were pinned")
+    pins = [word for number in range(6) for word in ("--set", f"queries[{number}].pin=true")]
+    for command in ("plan", path, "--for", "1"), ("run", path, "--for", "1", "--out", bench.path("all")):
+        refused = bench.run("edge", *command, "--profile", bench.path("profile.json"), *pins, "--set", "edge.memory=1.2")
+        equal((refused.code, refused.err.count("\n")), (3, 1), f"exit code of {command[0]}, and lines of {refused.err!r}")
+        check("pin fewer queries" in refused.err, refused.err)
+
+
 def planned_anew(bench):
     """A plan that had to be made at once, with frames waiting, is followed by the one that `plan` makes."""
     path, plan = six_models(bench)
@@ -213,6 +236,7 @@ def same_name(bench):
 
 cases.add("a run expects what was planned", as_planned, first=True)
 cases.add("a run expects what was planned, with the originals that watch", watched_as_planned, first=True)
+cases.add("a pinned query stays", pinned, first=True)
 cases.add("a plan made in haste is followed by a better one", planned_anew)
 cases.add("the grid", grid, kind="computes", seconds=8)
 cases.add("the grid's accuracy", grid_accuracy, kind="computes", seconds=7)
