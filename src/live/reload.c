@@ -174,7 +174,8 @@ static enum culm_status take_workload(struct culm_live *run, struct culm_error *
         }
         feed_stays[feed[f]] = true;
         take_count(run, feed[f], (int32_t)f);
-        status = run->feed_count > before && !run->feed[before].posted
+        const struct live_feed *taken = &run->feed[feed[f]];
+        status = (run->feed_count > before || taken->next) && !taken->posted
                      ? culm_feed_find(config->name, config->file, config->loop, error)
                      : status;
         if (status != CULM_OK) {
