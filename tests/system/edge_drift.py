@@ -96,8 +96,8 @@ def drift_by_choice(bench):
                                                     for line in fresh(process.out, "two")), "it was not merged before")
     until(process, "answers of its own weights", lambda: last_of(process.out, "b") >= 5)
     seen = len(checks(process.out))
-    mark = len(read_events(os.path.join(process.out, "one.jsonl")))
-    until(process, "frames after it", lambda: len(read_events(os.path.join(process.out, "one.jsonl"))) > mark + 25)
+    mark = len(fresh(process.out, "two"))
+    until(process, "answers after it", lambda: len(fresh(process.out, "two")) > mark + 25)
     # A round that leaves its tensors alone leaves it on its own weights.
     other = shared(a, b, names)
     shape, data = a["conv3.bias"]
@@ -107,8 +107,8 @@ def drift_by_choice(bench):
     until(process, "the next round", lambda: told(process.out, "round", round=2))
     before = last_of(process.out, "b")  # which begins anew with an answer of other weights
     until(process, "an answer after it", lambda: last_of(process.out, "b") != before)
-    mark = len(read_events(os.path.join(process.out, "one.jsonl")))
-    until(process, "frames after it", lambda: len(read_events(os.path.join(process.out, "one.jsonl"))) > mark + 25)
+    mark = len(fresh(process.out, "two"))
+    until(process, "answers after it", lambda: len(fresh(process.out, "two")) > mark + 25)
     equal({(event["action"], event["reverted"]) for event in checks(process.out)[seen:] if event["query"] == "two"} - {("none", True)}, set(),
           "checks once it has gone back")
     check(last_of(process.out, "b") > before, "a round that did not change its tensors changed its weights")
