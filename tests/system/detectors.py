@@ -601,7 +601,7 @@ def merged(bench):
     check(answers(bench, "package:a", "pictures", "--score", 0.5)[0], "no boxes from the package")
     same(answers(bench, "package:a", "pictures/00.png", "--score", 0.5)[0],
          answers(bench, "package:a", "pictures", "--score", 0.5, "--frames", "0")[0], "a picture of the folder")
-    bench.config({"feeds": {"camera": {"file": "pictures", "fps": 100}}, "queries": [{**one, "deadline_ms": 5000} for one in queries]}, "e.yaml")
+    bench.config({"feeds": {"camera": {"file": "pictures", "fps": 100, "ends": True}}, "queries": [{**one, "deadline_ms": 5000} for one in queries]}, "e.yaml")
     ended = bench.run("edge", "run", "e.yaml", "--package", "package", "--out", "run", "--set", "edge.memory=all", "--set", "edge.originals=never")
     equal(ended.code, 0, f"exit code of edge run; {ended.err!r}")
     with open(bench.path("run/a.jsonl"), encoding="utf-8") as file:
