@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/grow.h"
+#include "base/rng.h"
 #include "edge/choice.h"
 #include "edge/planner.h"
 #include "query/open.h"
@@ -38,6 +39,15 @@ static void add_state(const char *path, size_t len, char *text, size_t size) {
              info.st_mtim.tv_nsec, (long long)info.st_size);
 }
 
+/* A number that is another one for other classes. */
+static uint64_t classes_of(const struct culm_query_reading *reading) {
+    uint64_t hash = reading->class_count;
+    for (size_t i = 0; i < reading->class_count; i++) {
+        hash = culm_rng_mix_bytes(hash, reading->classes[i], strlen(reading->classes[i]) + 1);
+    }
+    return hash;
+}
+
 /* Identifies a model by the files it is made of: which they are, and what state they are in. */
 static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
     char files[CULM_QUERY_FILES_TEXT], text[CULM_QUERY_FILES_TEXT + 256];
@@ -48,9 +58,10 @@ static void identify(const struct culm_query_config *config, char ret_hex[CULM_S
     add_state(files, model, text, sizeof text);
     add_state(files + model + 1, strlen(files + model + 1), text, sizeof text);
     culm_query_reading_text(&config->reading, reading);
-    if (reading[0]) { /* read in another way it is another model */
+    if (reading[0] || config->reading.class_count > 0) { /* read otherwise it is another model */
         const size_t len = strlen(text);
-        snprintf(text + len, sizeof text - len, "\n%s", reading);
+        snprintf(text + len, sizeof text - len, "\n%s %016llx", reading,
+                 (unsigned long long)classes_of(&config->reading));
     }
     if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
         snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);

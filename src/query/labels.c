@@ -49,8 +49,11 @@ static bool number(const json_t *object, const char *key, float *ret_value) {
     return json_is_number(value) && isfinite(*ret_value);
 }
 
-static enum culm_status read_boxes(const struct place *at, const json_t *list, int32_t classes,
+/* Those of classes that count. */
+static enum culm_status read_boxes(const struct place *at, const json_t *list,
+                                   const struct culm_vision_model *model,
                                    struct culm_answer *answer, struct culm_error *error) {
+    const int32_t classes = model->classes;
     size_t count = json_array_size(list);
     if (count > BOXES_MAX) {
         return wrong(at, "more than 4096 boxes", error);
@@ -58,9 +61,10 @@ static enum culm_status read_boxes(const struct place *at, const json_t *list, i
     if (!CULM_GROW(answer->box, answer->box_capacity, (int32_t)count + 1)) {
         return culm_error_set(error, CULM_ERR_MEMORY, "labels '%s': out of memory", at->path);
     }
+    answer->box_count = 0;
     for (size_t i = 0; i < count; i++) {
         const json_t *from = json_array_get(list, i), *class = json_object_get(from, "class");
-        struct culm_box *box = &answer->box[i];
+        struct culm_box *box = &answer->box[answer->box_count];
         if (!json_is_integer(class) || json_integer_value(class) < 0 ||
             !number(from, "x", &box->x) || !number(from, "y", &box->y) ||
             !number(from, "width", &box->width) || !number(from, "height", &box->height) ||
@@ -77,8 +81,8 @@ static enum culm_status read_boxes(const struct place *at, const json_t *list, i
         }
         box->class_index = (int32_t)json_integer_value(class);
         box->score = 1;
+        answer->box_count += !model->counts || model->counts[box->class_index];
     }
-    answer->box_count = (int32_t)count;
     return CULM_OK;
 }
 
@@ -125,7 +129,7 @@ static enum culm_status read_line(const struct place *at, const json_t *object,
         return wrong(at, "it is of another frame; give one line for each, from the first frame on",
                      error);
     }
-    return model->kind == CULM_ANSWER_BOXES ? read_boxes(at, list, model->classes, answer, error)
+    return model->kind == CULM_ANSWER_BOXES ? read_boxes(at, list, model, answer, error)
                                             : read_points(at, list, model->classes, answer, error);
 }
 

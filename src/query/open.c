@@ -265,10 +265,14 @@ enum culm_status culm_query_open(const char *what, const struct culm_query_open_
     }
     if (options->reading && !package) { /* a package has told it to the model inside */
         status = apply(model, options->reading, error);
-        if (status != CULM_OK) {
-            culm_vision_model_free(model);
-            return status;
-        }
+    }
+    if (status == CULM_OK && options->reading) {
+        status = culm_vision_count_classes(model, options->reading->classes,
+                                           options->reading->class_count, error);
+    }
+    if (status != CULM_OK) {
+        culm_vision_model_free(model);
+        return status;
     }
     if (options->normalize) {
         memcpy(model->input.mean, options->normalize->mean, sizeof model->input.mean);

@@ -132,6 +132,15 @@ static enum culm_status choose(const char *what, const char *word, const char *c
                      : CULM_OK;
 }
 
+bool culm_query_same_classes(const struct culm_query_reading *a,
+                             const struct culm_query_reading *b) {
+    bool same = a->class_count == b->class_count;
+    for (size_t i = 0; i < a->class_count && same; i++) {
+        same = strcmp(a->classes[i], b->classes[i]) == 0;
+    }
+    return same;
+}
+
 enum culm_status culm_query_reading_from(const char *decode, const char *fit, const char *colors,
                                          const char *size, struct culm_query_reading *ret_reading,
                                          struct culm_error *error) {

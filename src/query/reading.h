@@ -38,7 +38,13 @@ struct culm_query_reading {
     enum culm_query_fit fit;
     enum culm_query_colors colors;
     int32_t width, height; /* where the file leaves its size open; 0: not given */
+    /* Those that answers tell of, as users write them, borrowed; not in the text for packages. */
+    const char *const *classes;
+    size_t class_count; /* 0: all */
 };
+
+bool culm_query_same_classes(const struct culm_query_reading *a,
+                             const struct culm_query_reading *b);
 
 /* From texts as options and configurations have them; NULL: not given. CULM_ERR_CONFIG: one of them is
  * none of what is allowed. */

@@ -143,8 +143,11 @@ static enum culm_status finish_query(void *object, const struct culm_config_plac
                                   "and '-'",
                                   query->name);
     }
-    query->reading = (struct culm_query_reading){
-        .decode = query->decode, .fit = query->fit, .colors = query->colors};
+    query->reading = (struct culm_query_reading){.decode = query->decode,
+                                                 .fit = query->fit,
+                                                 .colors = query->colors,
+                                                 .classes = (const char *const *)query->classes,
+                                                 .class_count = query->class_count};
     if (query->size &&
         !culm_query_size_read(query->size, &query->reading.width, &query->reading.height)) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("size"), error,
@@ -203,6 +206,10 @@ static const struct culm_config_row query_rows[] = {
                      "`letterbox` for `yolov5` and `yolov8`, else `stretch`"),
     CULM_CONFIG_ENUM("colors", Q, colors, "rgb", culm_query_colors_names, 0,
                      "order of the colours that the model reads"),
+    CULM_CONFIG_TEXTS("classes", Q, classes, class_count, "", "numbers or names of classes",
+                      CULM_CONFIG_EMPTY,
+                      "classes of a detector that count: boxes of others are neither reported nor "
+                      "judged, whoever finds them; []: all"),
     CULM_CONFIG_TEXT("size", Q, size, "", "`WIDTHxHEIGHT`, or one number for both",
                      CULM_CONFIG_EMPTY,
                      "size of the input of an ONNX file that leaves it open; empty: as the file "

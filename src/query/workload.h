@@ -57,8 +57,10 @@ struct culm_query_config {
     enum culm_query_decode decode;
     enum culm_query_fit fit;
     enum culm_query_colors colors;
-    char *size;                        /* WIDTHxHEIGHT; NULL: as the file says */
-    struct culm_query_reading reading; /* these four */
+    char *size; /* WIDTHxHEIGHT; NULL: as the file says */
+    char **classes;
+    size_t class_count;
+    struct culm_query_reading reading; /* these five */
     int32_t feed_index;                /* index in feeds; -1: none */
 };
 

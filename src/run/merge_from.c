@@ -45,6 +45,7 @@ enum culm_status merging_compare(struct culm_merging *m, const struct culm_workl
         const int32_t b = was(before, now, q);
         const struct culm_query_config *old = b < 0 ? NULL : &before->queries[b];
         m->again[q] = !old || !culm_workload_same_frames(before, (size_t)b, now, q) ||
+                      !culm_query_same_classes(&old->reading, &query->reading) ||
                       old->score != query->score || old->target != query->target;
         m->changed = m->changed || m->again[q] || strcmp(old->name, query->name) != 0;
     }

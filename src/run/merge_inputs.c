@@ -41,7 +41,7 @@ static bool same_model(const struct culm_query_config *a, const struct culm_quer
     return strcmp(one, other) == 0 && a->normalized == b->normalized &&
            memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0 &&
-           strcmp(how_a, how_b) == 0;
+           strcmp(how_a, how_b) == 0 && culm_query_same_classes(&a->reading, &b->reading);
 }
 
 /* Identifies a model by its names, shapes and weights, whatever files they come from. */

@@ -93,6 +93,9 @@ struct culm_found culm_found_begin(const struct culm_vision_input *input, int32_
 
 bool culm_found_add(struct culm_found *found, int32_t class_index, double score, double x, double y,
                     double width, double height) {
+    if (found->counts && !found->counts[class_index]) {
+        return true;
+    }
     x = x * found->width - found->left;
     y = y * found->height - found->top;
     width *= found->width;
@@ -342,6 +345,7 @@ enum culm_status culm_answer_read(const struct culm_vision_model *model, const f
         return read_points(output[0], culm_elements(&shape[0]), &where, answer, error);
     }
     struct culm_found found = culm_found_begin(&model->input, frame_width, frame_height, score);
+    found.counts = model->counts;
     enum culm_status status = read_boxes(model, output, shape, &found, answer, error);
     free(found.item);
     return status;

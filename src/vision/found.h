@@ -18,7 +18,8 @@ struct culm_found {
     /* From fractions of the input to pixels of the frame: x to x * width - left. */
     double width, height, left, top;
     float score;
-    float least; /* logits below this cannot reach the score */
+    float least;        /* logits below this cannot reach the score */
+    const bool *counts; /* [classes] whose boxes are taken; NULL: all; set after it was begun */
     struct culm_found_box *item;
     int32_t count, capacity;
 };

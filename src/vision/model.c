@@ -88,6 +88,7 @@ void culm_vision_names_drop(struct culm_vision_model *model) {
 void culm_vision_model_free(struct culm_vision_model *model) {
     if (model) {
         culm_vision_names_drop(model);
+        free(model->counts);
         model->ops->free(model);
     }
 }
@@ -186,5 +187,54 @@ enum culm_status culm_vision_names_read(struct culm_vision_model *model, const c
     }
     culm_vision_names_drop(model);
     model->class_name = name;
+    return CULM_OK;
+}
+
+/* --- classes that count --- */
+
+/* -1: it is none of the model's. */
+static int32_t class_of(const struct culm_vision_model *model, const char *text) {
+    char *end, own[24];
+    const long number = strtol(text, &end, 10);
+    if (end != text && !*end) {
+        return number >= 0 && number < model->classes ? (int32_t)number : -1;
+    }
+    for (int32_t c = 0; c < model->classes; c++) {
+        if (strcmp(culm_vision_class_name(model, c, own), text) == 0) {
+            return c;
+        }
+    }
+    return -1;
+}
+
+enum culm_status culm_vision_count_classes(struct culm_vision_model *model,
+                                           const char *const *classes, size_t count,
+                                           struct culm_error *error) {
+    if (count == 0) {
+        return CULM_OK;
+    }
+    if (model->kind != CULM_ANSWER_BOXES) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' answers with %s, and 'classes' says which boxes count",
+                              model->name, culm_answer_names[model->kind]);
+    }
+    free(model->counts);
+    model->counts = calloc((size_t)model->classes, sizeof *model->counts);
+    if (!model->counts) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for classes");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const int32_t c = class_of(model, classes[i]);
+        char first[24], last[24];
+        if (c < 0) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "'%s' has no class '%.40s'; it has %d, from 0, '%.40s', to %d, "
+                                  "'%.40s'",
+                                  model->name, classes[i], (int)model->classes,
+                                  culm_vision_class_name(model, 0, first), (int)model->classes - 1,
+                                  culm_vision_class_name(model, model->classes - 1, last));
+        }
+        model->counts[c] = true;
+    }
     return CULM_OK;
 }

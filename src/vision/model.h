@@ -115,6 +115,7 @@ struct culm_vision_model {
      * of its own, and two classes, no and yes, have that of the second alone. */
     enum culm_function end;
     char **class_name; /* [classes]; NULL: no names */
+    bool *counts;      /* BOXES: [classes] those that answers tell of; NULL: all */
     int32_t head_count;
     struct culm_yolo_head head[CULM_VISION_HEADS_MAX];
     struct culm_vision_table table; /* BOXES without heads */
@@ -146,6 +147,11 @@ const char *culm_vision_class_name(const struct culm_vision_model *model, int32_
 enum culm_status culm_vision_names_set(struct culm_vision_model *model, const char *const *names,
                                        size_t count, struct culm_error *error);
 void culm_vision_names_drop(struct culm_vision_model *model); /* there are none afterwards */
+/* Answers tell of these classes alone from now on, each given as a number or by its name; count 0: of all.
+ * CULM_ERR_CONFIG: one is none of the model's, or it does not answer with boxes. */
+enum culm_status culm_vision_count_classes(struct culm_vision_model *model,
+                                           const char *const *classes, size_t count,
+                                           struct culm_error *error);
 /* Reads the names of classes, one a line; empty lines at the end are ignored. CULM_ERR_CONFIG: the file
  * is missing, has more or fewer lines than there are classes, or the model answers with points. */
 enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,

@@ -458,6 +458,38 @@ def grown(bench):
     check(not os.path.exists(os.path.join(process.out, "three.jsonl")), "a refused query has left a file")
 
 
+def classes_count(bench):
+    """Boxes of the classes that count alone are told, as those that the model finds of them; by name or number, and of others upon SIGHUP."""
+    two_models(bench)
+    with open(bench.path("names"), "w", encoding="utf-8") as file:
+        file.write("cat\ndog\n")
+    path = workload(bench, [("one", "a")])
+
+    def count(classes):
+        with open(path, encoding="utf-8") as file:
+            text = re.sub(r", names: .*}", "}", file.read())
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("score: 0.05}", f"score: 0.05, names: {bench.path('names')}, classes: {classes}}}"))
+    ended = bench.run("predict", bench.path("a.cfg"), bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1", "--names", bench.path("names"))
+    wanted = [json.loads(line)["boxes"] for line in ended.out.splitlines()]
+    check(all(any(box["class"] == number for boxes in wanted for box in boxes) for number in (0, 1)), "not both classes are there")
+    count("[bird]")
+    ended = bench.run("edge", "run", path, "--out", bench.path("refused"))
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "has no class 'bird'" in ended.err and "'cat'" in ended.err, f"{ended.code}: {ended.err}")
+    count("[dog]")
+    process = begin(bench, path)
+    until(process, "answers", lambda: len(fresh(process.out, "one")) > 10)
+    count("[0]")
+    equal(tell(process).get("error"), None, "error")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers of the other class", lambda: len(fresh(process.out, "one")) > mark + 20)
+    end(bench, process)
+    lines = fresh(process.out, "one")
+    for place, part in ((1, lines[:10]), (0, lines[-10:])):
+        for line in part:
+            equal(line["boxes"], [box for box in wanted[line.get("source", line["frame"])] if box["class"] == place], f"frame {line['frame']}")
+
+
 def refused(bench):
     """A refused text changes nothing at all, however often; then a good one is taken up."""
     two_models(bench)
@@ -665,6 +697,7 @@ cases.add("more queries than there are numbers", too_many)
 cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused, first=True)
 cases.add("a refused round leaves promises as they were", promise_kept)
+cases.add("classes that count, and others upon SIGHUP", classes_count)
 cases.add("SIGHUP while another text is still to count", reload_again)
 if __name__ == "__main__":
     cases.run()

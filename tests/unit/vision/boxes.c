@@ -26,6 +26,31 @@ static struct culm_vision_model detector(void) {
         .head = {{0, 1, 2, {{16, 8}}, 1}, {1, 2, 2, {{8, 8}, {20, 10}}, 1.5F}}};
 }
 
+/* Classes by number and by name; what is none is refused, and so is a model without boxes. */
+static void test_classes_that_count(void **state) {
+    (void)state;
+    struct culm_vision_model model = detector();
+    struct culm_error error;
+    const char *const names[] = {"cat", "dog"}, *const by_name[] = {"dog"},
+                      *const by_number[] = {"0", "1"};
+    const char *const wrong[] = {"bird", "2", "-1", "1x", ""};
+    assert_int_equal(culm_vision_names_set(&model, names, 2, &error), CULM_OK);
+    assert_int_equal(culm_vision_count_classes(&model, NULL, 0, &error), CULM_OK);
+    assert_null(model.counts);
+    assert_int_equal(culm_vision_count_classes(&model, by_name, 1, &error), CULM_OK);
+    assert_true(!model.counts[0] && model.counts[1]);
+    assert_int_equal(culm_vision_count_classes(&model, by_number, 2, &error), CULM_OK);
+    assert_true(model.counts[0] && model.counts[1]);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(culm_vision_count_classes(&model, &wrong[i], 1, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, "'cat'"));
+    }
+    model.kind = CULM_ANSWER_CLASSES;
+    assert_int_equal(culm_vision_count_classes(&model, by_name, 1, &error), CULM_ERR_CONFIG);
+    culm_vision_names_drop(&model);
+    free(model.counts);
+}
+
 static void test_heads(void **state) {
     (void)state;
     const struct culm_vision_model model = detector();
@@ -356,12 +381,12 @@ static void test_draw(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),        cmocka_unit_test(test_suppression),
-        cmocka_unit_test(test_precision),    cmocka_unit_test(test_classes_and_points),
-        cmocka_unit_test(test_stretch),      cmocka_unit_test(test_stretch_channels),
-        cmocka_unit_test(test_right_shares), cmocka_unit_test(test_each_by_itself),
-        cmocka_unit_test(test_judged_by),    cmocka_unit_test(test_judged_overlap),
-        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_classes_that_count), cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_suppression),        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_classes_and_points), cmocka_unit_test(test_stretch),
+        cmocka_unit_test(test_stretch_channels),   cmocka_unit_test(test_right_shares),
+        cmocka_unit_test(test_each_by_itself),     cmocka_unit_test(test_judged_by),
+        cmocka_unit_test(test_judged_overlap),     cmocka_unit_test(test_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
