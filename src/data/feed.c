@@ -104,10 +104,6 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
 
 /* --- pictures --- */
 
-static bool is_forbidden(const char *file) {
-    return faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0 && errno == EACCES;
-}
-
 static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
                                 struct culm_error *error) {
     const int64_t place = place_of(feed, feed->source);
@@ -126,9 +122,9 @@ static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *
     if (status == CULM_ERR_NOT_FOUND) {
         feed_folder_is_gone(&feed->pictures, place); /* from now on it has no turn */
     }
-    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG ||
-        (status == CULM_ERR_IO && is_forbidden(frame->file))) {
-        status = CULM_ERR_FORMAT; /* gone, a link that leads nowhere, not for us to read */
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_CONFIG || status == CULM_ERR_IO) {
+        status =
+            CULM_ERR_FORMAT; /* gone, a link that leads nowhere, not for us to read, or a bad block */
     }
     if (status == CULM_ERR_FORMAT) { /* the next call is for the next picture */
         feed->source++;

@@ -2,6 +2,7 @@
 #include "live/answers.h"
 
 #include "base/file.h"
+#include "base/url.h"
 #include "data/feed.h"
 #include "query/feeds.h"
 #include "query/open.h"
@@ -90,10 +91,12 @@ static enum culm_status take(const struct culm_live_catalog *catalog, int32_t f,
     const struct culm_feed_config *config = &catalog->workload.feeds[f];
     struct culm_feed *feed = NULL;
     if (culm_feed_comes_once(config->file)) {
+        char shown[CULM_PATH_MAX];
+        culm_url_show(config->file, shown, sizeof shown);
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "feed '%s': '%s' is not a regular file, and its frames are needed "
                               "more than once; record some of it, and name that",
-                              config->name, config->file);
+                              config->name, shown);
     }
     enum culm_status status = open_feed(catalog, f, NULL, NULL, &feed, error);
     const bool clip = status == CULM_OK && culm_feed_kind_of(feed) == CULM_FEED_FFMPEG;

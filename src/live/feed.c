@@ -264,8 +264,7 @@ static enum culm_status ended(struct live_feed *feed, struct culm_error *error) 
                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a frame");
 }
 
-/* A folder that neither loops nor ends goes on with the pictures that come into it. */
-static bool follows(const struct live_feed *feed) {
+bool live_feed_follows(const struct live_feed *feed) {
     const struct culm_feed_config *config = feed->config;
     return !feed->posted && !config->loop && !config->ends && config->to <= 0 &&
            culm_file_is_directory(config->file);
@@ -280,7 +279,7 @@ static enum culm_status read_frames(struct live_feed *feed, struct culm_feed *so
     struct timed timed = {.due = {.period_ns = feed->period_ns}};
     uint64_t connected = 0;
     int64_t damaged = 0; /* in a row */
-    const bool followed = follows(feed);
+    const bool followed = live_feed_follows(feed);
     bool live = culm_feed_is_live(source), hangs_up = !culm_feed_is_pipe(feed->config->file);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, error);
@@ -354,7 +353,7 @@ static void *feed_main(void *arg) {
     enum culm_status status;
     options.loop = config->loop && !lasts; /* it is connected anew in any case */
     options.as_recorded = config->fps <= 0;
-    options.follow = follows(feed);
+    options.follow = live_feed_follows(feed);
     options.most_fps = __atomic_load_n(&feed->labelled, __ATOMIC_ACQUIRE) ? 0 : config->fps;
     options.to_s = config->to; /* `for_s` are seconds of the run here */
     do {
@@ -491,7 +490,7 @@ enum culm_status live_any_frame(const struct culm_live *run, struct culm_error *
     for (int32_t f = 0; f < run->feed_count; f++) {
         const struct live_feed *feed = &run->feed[f];
         const bool lasts = !feed->posted && !live_asked(run) &&
-                           (culm_feed_lasts(feed->config->file) || follows(feed));
+                           (culm_feed_lasts(feed->config->file) || live_feed_follows(feed));
         const bool down = lasts && feed->outage.down; /* from the beginning to the end */
         const bool waits = lasts && !feed->outage.down && !feed->failed;
         if (feed->started && (feed->any || !(feed->failed || down || waits))) {

@@ -52,9 +52,10 @@ struct live_feed {
     const struct culm_feed_config *next;
     bool again; /* its thread is to end and to begin anew, as to_be says; the loop's */
     struct culm_feed_config to_be, own;
-    uint64_t over_ns;     /* when it is over, as feeds.X.for_s says; 0: not known; the thread's */
-    int64_t first;        /* the number of the first frame of its thread */
-    int64_t frames_given; /* how many frames there were, of all its threads; the thread's */
+    uint64_t
+        over_ns; /* when it is over, as feeds.X.for_s says; 0: not known; the thread's until it has ended */
+    int64_t first;              /* the number of the first frame of its thread */
+    int64_t frames_given;       /* how many frames there were, of all its threads; the thread's */
     bool gone, started, joined; /* joined: no thread is left, or there was none */
     bool counted;               /* `frames` is valid */
     int64_t frames; /* in the file; -1: that cannot be told. Needed to read labels only */
@@ -143,6 +144,8 @@ enum culm_status live_slots(struct culm_live *run, struct culm_error *error);
 
 /* queries.c */
 /* The period that plans assume before frames come. */
+/* A folder that neither loops nor ends goes on with the pictures that come into it. */
+bool live_feed_follows(const struct live_feed *feed);
 uint64_t live_period_ns(const struct culm_feed_config *config);
 void live_open_feed(struct culm_live *run, struct culm_feed_config *config, int32_t feed);
 void live_add_input(struct live_feed *feed, const struct culm_vision_input *input);

@@ -14,6 +14,8 @@
 #ifndef CULM_LIVE_LIVE_H
 #define CULM_LIVE_LIVE_H
 
+#include <sys/types.h>
+
 #include "report/sink.h"
 
 #include <culm/prediction.h>
@@ -62,6 +64,11 @@ enum culm_status culm_live_run(struct culm_live *run, struct culm_error *error);
  * merged on (edge.remerge). */
 const char *culm_live_out(const struct culm_live *run);
 bool culm_live_remerges(const struct culm_live *run);
+/* A child process that is to go on beside the run, of which DIR/remerge.log tells: a `warning` says when it
+ * has ended. Before the run. */
+void culm_live_beside(struct culm_live *run, pid_t pid);
+/* After the run: it; 0: it has ended, and been waited for. */
+pid_t culm_live_is_beside(const struct culm_live *run);
 void culm_live_stop(struct culm_live *run);
 /* Has the workload read again. */
 void culm_live_again(struct culm_live *run);

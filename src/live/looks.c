@@ -13,6 +13,7 @@
 
 #define ILL 160
 #define SILENT_NS UINT64_C(60000000000) /* a run that answers nothing for so long is not well */
+#define PERIODS 3 /* of frames, after which one is missed, however seldom they come */
 
 static json_t *seconds_since(uint64_t then, uint64_t now) {
     return then == 0 ? json_null() : json_real(now > then ? (double)(now - then) / 1e9 : 0.0);
@@ -22,13 +23,15 @@ static json_t *seconds_since(uint64_t then, uint64_t now) {
 
 static const char *state_of_feed(const struct live_feed *feed, bool down, uint64_t now) {
     const uint64_t handed = __atomic_load_n(&feed->handed_ns, __ATOMIC_RELAXED);
-    const uint64_t stall = (uint64_t)feed->config->stall_ms * 1000000;
+    const uint64_t least = (uint64_t)feed->config->stall_ms * 1000000;
+    const uint64_t stall = PERIODS * feed->period_ns > least ? PERIODS * feed->period_ns : least;
     const uint64_t begin = handed ? handed : feed->run->began_ns;
-    return feed->ended           ? feed->failed ? "failed" : "ended"
-           : down                ? "down"
-           : !handed             ? "waiting"
-           : now > begin + stall ? "stalled"
-                                 : "up";
+    return feed->ended               ? feed->failed ? "failed" : "ended"
+           : down                    ? "down"
+           : !handed                 ? "waiting"
+           : now <= begin + stall    ? "up"
+           : live_feed_follows(feed) ? "waiting"
+                                     : "stalled";
 }
 
 /* When a query on the feed was last answered. */
@@ -43,9 +46,12 @@ static uint64_t answered_on(const struct culm_live *run, int32_t feed) {
     return at;
 }
 
-static json_t *feeds_of(struct culm_live *run, uint64_t now, int *ret_well) {
+/* *ret_silent_ns: without an answer for so long something is wrong; UINT64_MAX: nothing need come. */
+static json_t *feeds_of(struct culm_live *run, uint64_t now, int *ret_well,
+                        uint64_t *ret_silent_ns) {
     json_t *list = json_array();
     *ret_well = 0;
+    *ret_silent_ns = UINT64_MAX;
     for (int32_t f = 0; f < run->feed_count; f++) {
         struct live_feed *feed = &run->feed[f];
         if (!feed->started || feed->gone) {
@@ -59,6 +65,10 @@ static json_t *feeds_of(struct culm_live *run, uint64_t now, int *ret_well) {
         pthread_mutex_unlock(&feed->lock);
         const char *state = state_of_feed(feed, outage.down, now);
         *ret_well += strcmp(state, "up") == 0 || strcmp(state, "waiting") == 0;
+        if (!feed->ended && !live_feed_follows(feed)) {
+            const uint64_t known = *ret_silent_ns == UINT64_MAX ? SILENT_NS : *ret_silent_ns;
+            *ret_silent_ns = PERIODS * period > known ? PERIODS * period : known;
+        }
         json_array_append_new(
             list,
             json_pack(
@@ -117,7 +127,7 @@ static void add_query(struct culm_live *run, json_t *item, uint64_t now, uint64_
 json_t *live_look_at(struct culm_live *run, char *ret_ill) {
     const uint64_t now = culm_clock_ns();
     struct culm_edge_memory memory;
-    uint64_t latest = run->began_ns;
+    uint64_t latest = run->began_ns, silent_ns;
     int well;
     json_t *look = culm_edge_scheduler_report(run->scheduler), *item;
     size_t i;
@@ -126,7 +136,7 @@ json_t *live_look_at(struct culm_live *run, char *ret_ill) {
     }
     live_fill_done(run, look);
     json_object_del(look, "event");
-    json_object_set_new(look, "feeds", feeds_of(run, now, &well));
+    json_object_set_new(look, "feeds", feeds_of(run, now, &well, &silent_ns));
     json_array_foreach(json_object_get(look, "queries"), i, item) {
         add_query(run, item, now, &latest);
     }
@@ -141,8 +151,9 @@ json_t *live_look_at(struct culm_live *run, char *ret_ill) {
         look, "saved",
         json_real(run->saving.own > 0 ? 1 - run->saving.laid / run->saving.own : 0.0));
     snprintf(ret_ill, ILL, "%s",
-             well == 0                  ? "no feed gives frames"
-             : now > latest + SILENT_NS ? "nothing has been answered for a minute"
-                                        : "");
+             well == 0 ? "no feed gives frames"
+             : silent_ns < UINT64_MAX && now - latest > silent_ns
+                 ? "nothing has been answered for a minute"
+                 : "");
     return look;
 }

@@ -206,6 +206,7 @@ void live_look(struct culm_live *run) {
         live_warn(run, text);
     }
     monitor->look_ns = now + LOOK_NS;
+    live_look_beside(run);
     json_t *look = monitor->http ? live_look_at(run, ill) : NULL;
     char *text = look ? json_dumps(look, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     char *metrics = look ? culm_live_metrics(look) : NULL;

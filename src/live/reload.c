@@ -47,7 +47,8 @@ static bool has_input(const struct live_feed *feed, const struct culm_vision_inp
 /* Whether it gives nothing any more although there may be something to give. */
 static bool is_broken(const struct live_feed *feed) {
     return feed->ended && /* first: once ended, its thread writes no more */
-           (feed->failed || (!feed->posted && culm_feed_lasts(feed->config->file)));
+           (feed->failed ||
+            (!feed->posted && culm_feed_lasts(feed->config->file) && !feed->over_ns));
 }
 
 /* Whether it has all input sizes that the catalog's queries of this feed read. */

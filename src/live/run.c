@@ -530,15 +530,24 @@ enum culm_status culm_live_prepare(struct culm_live *run, struct culm_error *err
         live_end_posts(run);
         live_end_status(run);
     }
+    run->stands = status == CULM_OK;
     return status;
+}
+
+/* Ends what preparing has begun. */
+static void take_down(struct culm_live *run) {
+    if (run->stands) {
+        run->stands = false;
+        live_end_receivers(run, true);
+        live_end_monitor(run);
+        live_end_posts(run);
+        live_end_status(run);
+    }
 }
 
 enum culm_status culm_live_run(struct culm_live *run, struct culm_error *error) {
     enum culm_status status = go(run, error);
-    live_end_receivers(run, true);
-    live_end_monitor(run);
-    live_end_posts(run);
-    live_end_status(run);
+    take_down(run);
     culm_rundir_release(&run->dir);
     return status;
 }
@@ -565,6 +574,7 @@ void culm_live_free(struct culm_live *run) {
     if (!run) {
         return;
     }
+    take_down(run); /* it was never run */
     culm_edge_scheduler_free(run->scheduler);
     culm_alone_free(run->alone);
     live_release(run);

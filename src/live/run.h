@@ -259,6 +259,8 @@ struct culm_live {
     uint64_t began_ns;
     char began[CULM_WALL_TEXT]; /* the same, by the wall clock */
     struct live_status status;
+    bool stands;  /* it has been prepared, and is not over */
+    pid_t beside; /* a process that merges for it; 0: none */
     struct live_monitor monitor;
 };
 
@@ -296,6 +298,8 @@ void live_monitor_release(struct live_monitor *monitor);
 enum culm_status live_begin_monitor(struct culm_live *run, struct culm_error *error);
 /* Looks how the run goes, once a second. */
 void live_look(struct culm_live *run);
+/* Says once when the process that merges for it has ended. */
+void live_look_beside(struct culm_live *run);
 /* The loop is over; and all is. */
 void live_ends(struct culm_live *run);
 void live_end_monitor(struct culm_live *run);

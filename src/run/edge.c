@@ -71,8 +71,9 @@ static enum culm_status run_live(struct culm_edge *edge) {
                                   ? edge_remerge_start(edge->how.package, culm_live_out(edge->live),
                                                        &merging, &edge->error)
                                   : CULM_OK;
+    culm_live_beside(edge->live, merging);
     status = status ? status : culm_live_run(edge->live, &edge->error);
-    if (merging > 0) {
+    if (culm_live_is_beside(edge->live) > 0) {
         edge_remerge_stop(merging);
     }
     return status;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/url.h"
 #include "base/words.h"
 #include "data/feed.h"
 #include "query/feeds.h"
@@ -293,10 +294,12 @@ static enum culm_status count_frames(struct reading *reading, struct culm_error 
     struct culm_feed_length length = {.frames = -1};
     struct culm_feed *feed = NULL;
     if (culm_feed_comes_once(config->file)) {
+        char shown[CULM_PATH_MAX];
+        culm_url_show(config->file, shown, sizeof shown);
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "feed '%s': '%s' is not a regular file; merging reads every frame "
                               "more than once; record some of it, and name that",
-                              config->name, config->file);
+                              config->name, shown);
     }
     enum culm_status status = culm_feed_open(&options, &feed, error);
     for (int32_t s = 0; s < reading->shares && status == CULM_OK; s++) {

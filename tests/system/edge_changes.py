@@ -490,6 +490,18 @@ def classes_count(bench):
             equal(line["boxes"], [box for box in wanted[line.get("source", line["frame"])] if box["class"] == place], f"frame {line['frame']}")
 
 
+def own_name(bench):
+    """A run keeps its workload in its folder under a name that the user's own file there may have: that is refused, and the file stays as it is."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")], name="workload.yaml")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    ended = bench.run("edge", "run", path, "--out", bench.path(), "--for", "1")
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "is the workload itself" in ended.err, f"{ended.code}: {ended.err}")
+    with open(path, encoding="utf-8") as file:
+        equal(file.read(), text, "the user's file")
+
+
 def refused(bench):
     """A refused text changes nothing at all, however often; then a good one is taken up."""
     two_models(bench)
@@ -698,6 +710,7 @@ cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused, first=True)
 cases.add("a refused round leaves promises as they were", promise_kept)
 cases.add("classes that count, and others upon SIGHUP", classes_count)
+cases.add("a workload of the name that a run's own has", own_name)
 cases.add("SIGHUP while another text is still to count", reload_again)
 if __name__ == "__main__":
     cases.run()

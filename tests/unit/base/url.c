@@ -19,13 +19,22 @@ static void shown(void **state) {
         {"http://camera/video@2", "http://camera/video@2"},
         {"tcp://127.0.0.1:9401", "tcp://127.0.0.1:9401"},
         {"hall.mp4", "hall.mp4"},
+        {"rtsp://u:it's@cam/1", "rtsp://***@cam/1"},
+        {"open 'rtsp://u:it's@cam/1': refused", "open 'rtsp://***@cam/1': refused"},
+        {"open 'http://cam/1?pwd=s', or 'x'", "open 'http://cam/1?***', or 'x'"},
+        {"rtsp://u:a|b<c>d@cam/1", "rtsp://***@cam/1"},
+        {"rtsp://u:Pass#1@cam/1", "rtsp://***@cam/1"},
+        {"rtsp://u:a/b@cam/1?c=d", "rtsp://***@cam/1?***"},
+        {"rtsp://u:a?b@cam/1?c=d", "rtsp://***@cam/1?***"},
+        {"http://cam:80/video@2", "http://cam:80/video@2"},
+        {"http://cam:80/video?mail=a@b", "http://cam:80/video?***"},
         {"[in#0] Error opening input file rtsp://u:secret@c/1: refused, and 'http://v:secret@d' "
          "too",
          "[in#0] Error opening input file rtsp://***@c/1: refused, and 'http://***@d' too"},
         {"", ""},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        char text[200];
+        char text[300];
         culm_url_show(pairs[i][0], text, sizeof text);
         assert_string_equal(text, pairs[i][1]);
         for (size_t size = 1; size <= strlen(pairs[i][1]) + 1; size++) {

@@ -1,10 +1,13 @@
-/* DIR/workload.yaml: the workload that is run, for whoever merges for the run (`culm merge --watch`). */
+/* Who merges for a run (`culm merge --watch`): DIR/workload.yaml, the workload that is run, and what becomes of the process. */
 #include "live/run.h"
 
 #include "base/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 /* Addresses as they may be shown, in place of others. */
 struct shown {
@@ -47,16 +50,48 @@ static char *text_of(const struct culm_workload *workload) {
 
 enum culm_status live_write_workload(struct culm_live *run, struct culm_error *error) {
     char path[CULM_PATH_MAX];
+    struct stat own, there;
+    enum culm_status status = culm_path_format(path, error, "%s/workload.yaml", run->out);
+    if (status == CULM_OK && stat(run->o->workload, &own) == 0 && stat(path, &there) == 0 &&
+        own.st_dev == there.st_dev && own.st_ino == there.st_ino) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is the workload itself, and a run keeps one of that name in "
+                              "its folder; name another folder with --out, or the file otherwise",
+                              path);
+    }
     char *text = text_of(&run->catalog[run->catalogs - 1]->workload);
-    enum culm_status status =
-        text ? culm_path_format(path, error, "%s/workload.yaml", run->out)
-             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a workload");
+    if (status == CULM_OK && !text) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a workload");
+    }
     status = status ? status : culm_file_replace(NULL, path, text, strlen(text), error);
     free(text);
     return status;
 }
 
 const char *culm_live_out(const struct culm_live *run) { return run->out; }
+
+void culm_live_beside(struct culm_live *run, pid_t pid) { run->beside = pid; }
+
+pid_t culm_live_is_beside(const struct culm_live *run) { return run->beside; }
+
+void live_look_beside(struct culm_live *run) {
+    int how;
+    if (run->beside > 0 && waitpid(run->beside, &how, WNOHANG) == run->beside) {
+        char text[CULM_PATH_MAX + 160], by[40];
+        if (WIFEXITED(how)) {
+            snprintf(by, sizeof by, "code %d", WEXITSTATUS(how));
+        } else {
+            snprintf(by, sizeof by, "signal %d", WTERMSIG(how));
+        }
+        snprintf(text, sizeof text,
+                 "the process that merges beside this run has ended with %s, and does not begin "
+                 "again: see "
+                 "%s/remerge.log",
+                 by, run->out);
+        run->beside = 0;
+        live_warn(run, text);
+    }
+}
 
 bool culm_live_remerges(const struct culm_live *run) {
     return run->catalog[0]->workload.edge.remerge;
