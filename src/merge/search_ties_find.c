@@ -13,10 +13,25 @@ static double worth(const struct search_tie_candidate *c) {
     return (double)c->bytes / (c->harm * c->harm + 1e-6);
 }
 
+/* Whether a model that is kept from an earlier search has the layer's tensor: it stays as it is. */
+static bool is_kept(const struct search_ties *t, struct culm_member layer) {
+    const struct culm_member holder = culm_share_holder(t->s->share, layer);
+    bool kept = false;
+    for (int32_t k = 0; k < t->s->count && !kept; k++) {
+        const struct culm_merge_model *model = t->s->models[k];
+        for (int32_t l = 0; model->fixed && l < model->layers.count && !kept; l++) {
+            kept = search_ties_same(culm_share_holder(t->s->share, (struct culm_member){k, l}),
+                                    holder);
+        }
+    }
+    return kept;
+}
+
 /* Only layers with a batch norm behind them, which can make up for a change, and not idle ones.
  * Output layers have none. */
 static bool may_tie(const struct search_ties *t, struct culm_member layer) {
-    return search_ties_layer(t, layer)->norm >= 0 && !t->idle[layer.model][layer.layer];
+    return search_ties_layer(t, layer)->norm >= 0 && !t->idle[layer.model][layer.layer] &&
+           !is_kept(t, layer);
 }
 
 /* Tries, for each tensor that a model holds, every other one of its shape; the best becomes its

@@ -80,15 +80,33 @@ bool culm_query_is_package_alone(const char *what) {
            culm_file_is_directory(path);
 }
 
+/* What the user says of how it is read is put before what the package says. True: there is any. */
+static bool take_given(const struct culm_query_reading *given, struct culm_query_reading *reading) {
+    const bool size = given && given->width > 0;
+    const bool other = given && (given->decode != CULM_DECODE_AUTO || given->fit != CULM_FIT_AUTO ||
+                                 given->colors != CULM_COLORS_RGB || size);
+    if (given) {
+        reading->decode = given->decode != CULM_DECODE_AUTO ? given->decode : reading->decode;
+        reading->fit = given->fit != CULM_FIT_AUTO ? given->fit : reading->fit;
+        reading->colors = given->colors != CULM_COLORS_RGB ? given->colors : reading->colors;
+        reading->width = size ? given->width : reading->width;
+        reading->height = size ? given->height : reading->height;
+        reading->classes = given->classes;
+        reading->class_count = given->class_count;
+    }
+    return other;
+}
+
 static enum culm_status open_inner(struct package_model *own,
                                    const struct culm_query_open_options *options,
                                    struct culm_error *error) {
     const struct culm_package_query *query = &own->round.query[own->query];
     struct culm_query_normalize normalize;
     struct culm_query_reading reading = {0};
+    bool other = options->normalize != NULL; /* it is to be another one, on purpose */
     struct culm_query_open_options how = {.names = options->names ? options->names : query->names,
                                           .normalize = options->normalize,
-                                          .reading = options->reading ? options->reading : &reading,
+                                          .reading = &reading,
                                           .structure = true,
                                           .depth = options->depth + 1};
     if (!culm_query_reading_read(query->reading, &reading)) {
@@ -98,6 +116,7 @@ static enum culm_status open_inner(struct package_model *own,
             "newer version may know it",
             own->dir, query->name, query->reading);
     }
+    other |= take_given(options->reading, &reading);
     if (!how.normalize && query->normalized) {
         memcpy(normalize.mean, query->mean, sizeof normalize.mean);
         memcpy(normalize.deviation, query->deviation, sizeof normalize.deviation);
@@ -105,8 +124,7 @@ static enum culm_status open_inner(struct package_model *own,
     }
     char structure[CULM_VISION_STRUCTURE];
     enum culm_status status = culm_query_open(query->model, &how, &own->inner, error);
-    if (status == CULM_OK && !options->normalize &&
-        !options->reading) { /* which would be another on purpose */
+    if (status == CULM_OK && !other) {
         status = culm_vision_structure(own->inner, structure, error);
         if (status == CULM_OK && culm_vision_structure_differs(query->structure, structure)) {
             status = culm_error_set(error, CULM_ERR_CONFIG,

@@ -90,7 +90,7 @@ enum culm_status culm_package_prune(struct culm_fs *fs, const char *dir, const i
     }
     for (size_t i = 0; i < rounds.count && status == CULM_OK; i++) {
         const int64_t number = number_of(rounds.name[i]);
-        if (number >= newest || is_in(keep, count, number)) {
+        if (number >= newest || (number >= 0 && is_in(keep, count, number))) {
             /* A later one may be a writer's that died before it counted. */
             status = number > newest ? CULM_OK : add_round(dir, number, &kept, error);
         }

@@ -523,6 +523,13 @@ bool culm_feed_same_options(const F *a, const F *b) {
     return same;
 }
 
+bool culm_feed_same_frames(const F *a, const F *b) {
+    const bool timed = a->from > 0 || a->to > 0 || a->for_s > 0; /* in seconds, at that rate */
+    return culm_words_same(a->file, b->file) && a->from == b->from && a->to == b->to &&
+           a->every == b->every && a->for_s == b->for_s && (!timed || a->fps == b->fps) &&
+           culm_feed_same_options(a, b) && memcmp(a->crop, b->crop, sizeof a->crop) == 0;
+}
+
 bool culm_workload_same_frames(const W *a, size_t p, const W *b, size_t q) {
     const Q *one = &a->queries[p], *other = &b->queries[q];
     if ((one->feed_index < 0) != (other->feed_index < 0) ||
@@ -532,8 +539,5 @@ bool culm_workload_same_frames(const W *a, size_t p, const W *b, size_t q) {
     if (one->feed_index < 0) {
         return true;
     }
-    const F *f = &a->feeds[one->feed_index], *g = &b->feeds[other->feed_index];
-    return culm_words_same(f->file, g->file) && f->from == g->from && f->to == g->to &&
-           f->every == g->every && f->for_s == g->for_s && culm_feed_same_options(f, g) &&
-           memcmp(f->crop, g->crop, sizeof f->crop) == 0;
+    return culm_feed_same_frames(&a->feeds[one->feed_index], &b->feeds[other->feed_index]);
 }

@@ -140,6 +140,8 @@ struct culm_workload {
 };
 extern const struct culm_config_table culm_workload_table;
 
+/* Whether two feeds give the same frames of the same file. */
+bool culm_feed_same_frames(const struct culm_feed_config *a, const struct culm_feed_config *b);
 bool culm_feed_same_options(const struct culm_feed_config *a, const struct culm_feed_config *b);
 /* Whether query number p of one workload has frames from the same file, and the same labels, as
  * query number q of another. */

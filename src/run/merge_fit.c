@@ -129,6 +129,18 @@ static void add(struct culm_merge_frames *to, const struct culm_merge_frames *fr
     to->size[to->count++] = from->size[frame];
 }
 
+/* Whether a set has frames of another feed, and they are not of the same file: what is checked, or held out, of one
+ * feed may be what another one fits to. */
+static bool is_other(const struct culm_merge_inputs *in, int32_t model, int32_t set) {
+    const struct culm_feed_config *feeds = in->workload->feeds;
+    bool other = culm_vision_same_input(&in->set[set].input, &in->vision[model]->input);
+    for (int32_t s = 0; s < in->sets && other; s++) {
+        other = !has_set(in, model, s) ||
+                !culm_words_same(feeds[in->set[s].feed].file, feeds[in->set[set].feed].file);
+    }
+    return other;
+}
+
 /* Adds `count` frames of other feeds, evenly taken from each in turn. */
 static void add_others(const struct culm_merge_inputs *in, int32_t model, int64_t count,
                        struct culm_merge_frames *fit) {
@@ -136,11 +148,11 @@ static void add_others(const struct culm_merge_inputs *in, int32_t model, int64_
     int64_t left = count;
     int32_t sets = 0;
     for (int32_t s = 0; s < in->sets; s++) {
-        sets += !has_set(in, model, s) && culm_vision_same_input(&in->set[s].input, input);
+        sets += is_other(in, model, s);
     }
     for (int32_t s = 0; s < in->sets && sets > 0; s++) {
         const struct culm_merge_frames *part = &in->set[s].part[CULM_MERGE_FIT];
-        if (has_set(in, model, s) || !culm_vision_same_input(&in->set[s].input, input)) {
+        if (!is_other(in, model, s)) {
             continue;
         }
         const int64_t share = left / sets < part->count ? left / sets : part->count;

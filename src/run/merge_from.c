@@ -348,10 +348,23 @@ enum culm_status merging_go_on(struct culm_merging *m, struct culm_search_seed *
     return status;
 }
 
+/* The query of the round that this one was: of its name, or, if it was renamed, of its model. A query of another
+ * name that is still there has frames of its own. */
+static int32_t measured_of(const struct culm_merging *m, size_t q) {
+    const int32_t model = m->in.model_of[q];
+    for (int32_t i = 0; m->of && i < m->from.query_count; i++) {
+        if (strcmp(m->from.query[i].name, m->workload.queries[q].name) == 0) {
+            return merging_is_of(m, &m->from, i, model) ? i : -1;
+        }
+    }
+    const int32_t of = m->of ? m->of[model] : -1;
+    return of >= 0 && culm_workload_find(&m->workload, m->from.query[of].name) >= 0 ? -1 : of;
+}
+
 void merging_take_measured(const struct culm_merging *m, size_t q,
                            const struct culm_package_round *round,
                            struct culm_package_query *query) {
-    const int32_t of = m->of ? m->of[m->in.model_of[q]] : -1;
+    const int32_t of = measured_of(m, q);
     const struct culm_package_query *old = of < 0 ? NULL : &m->from.query[of];
     if (!old || m->again[q] || old->merged < 0 || old->target != query->target) {
         return;

@@ -138,7 +138,7 @@ enum culm_status merging_give_up(struct culm_merging *m, int32_t model, int64_t 
 }
 
 enum culm_status merging_unseen(struct culm_merging *m, size_t q, const struct culm_answer *held,
-                                double original, double *ret_accuracy, bool *ret_ok,
+                                double *original, double *ret_accuracy, bool *ret_ok,
                                 struct culm_error *error) {
     const struct culm_merge_set *set = &m->in.set[m->in.set_of[q]];
     const struct culm_merge_frames *aside = &set->part[CULM_MERGE_ASIDE];
@@ -155,12 +155,12 @@ enum culm_status merging_unseen(struct culm_merging *m, size_t q, const struct c
                (size_t)set->part[CULM_MERGE_HELD].count * sizeof *held);
     }
     if (status == CULM_OK && aside->count > 0 && (both.label || both.right)) {
-        status = culm_judge_now(&m->judge[q], model->original, &both, wanted, &original, error);
+        status = culm_judge_now(&m->judge[q], model->original, &both, wanted, original, error);
     }
     if (status == CULM_OK && aside->count > 0 &&
         !(status =
               culm_judge_now(&m->judge[q], model->value, &both, wanted, ret_accuracy, error))) {
-        *ret_ok = *ret_accuracy >= m->workload.queries[q].target * original;
+        *ret_ok = *ret_accuracy >= m->workload.queries[q].target * *original;
     }
     for (int64_t i = 0; i < aside->count && wanted; i++) { /* the others are the caller's */
         culm_answer_release(&wanted[i]);

@@ -486,7 +486,8 @@ static enum culm_status need_frames(const struct reading *reading, struct culm_e
     for (int32_t s = 0; s < reading->shares; s++) {
         const struct culm_merge_set *set = reading->share[s].set;
         for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
-            if (set->bad && reading->share[s].division.count[part] && !set->part[part].count) {
+            if (set->bad && part != CULM_MERGE_ASIDE && reading->share[s].division.count[part] &&
+                !set->part[part].count) {
                 status = culm_error_set(error, CULM_ERR_FORMAT,
                                         "feed '%s': %lld pictures cannot be read, and too few are "
                                         "left: %s",

@@ -132,10 +132,10 @@ enum culm_status merging_give_up(struct culm_merging *m, int32_t model, int64_t 
                                  int64_t *ret_bytes, struct culm_error *error);
 
 /* Whether a query meets its target on the frames set aside and those held out together, with its
- * model as it is now. `held` and `original`: its original's answers to those held out, and its
- * accuracy there. *ret_accuracy: set only if frames were set aside. */
+ * model as it is now. `held`: its original's answers to those held out; *original: its accuracy there, and
+ * then on all of them. *ret_accuracy: set only if frames were set aside. */
 enum culm_status merging_unseen(struct culm_merging *m, size_t q, const struct culm_answer *held,
-                                double original, double *ret_accuracy, bool *ret_ok,
+                                double *original, double *ret_accuracy, bool *ret_ok,
                                 struct culm_error *error);
 
 /* merge_classes.c */

@@ -112,7 +112,7 @@ struct stands {
     int64_t wanted; /* how many things are right there */
     bool nothing;   /* its original's accuracy says nothing */
     bool ok;
-    double now; /* its accuracy, for a message */
+    double now, of; /* its accuracy, and its original's on the same frames, for a message */
 };
 
 static void judge(const struct culm_merging *m, size_t q, const struct culm_merging_measured *to,
@@ -120,6 +120,7 @@ static void judge(const struct culm_merging *m, size_t q, const struct culm_merg
     ret->wanted = culm_accuracy_wanted(m->judge[q].accuracy);
     ret->nothing = ret->wanted == 0 || to->original[q] <= 0;
     ret->now = to->merged[q];
+    ret->of = to->original[q];
     ret->ok = !ret->nothing && to->merged[q] >= m->workload.queries[q].target * to->original[q];
 }
 
@@ -132,10 +133,11 @@ static enum culm_status judge_all(struct culm_merging *m, size_t q,
         !culm_share_any(&m->share, k) || is_original(m->models[k], true)) {
         return CULM_OK;
     }
-    double now = stands->now;
+    double now = stands->now, of = stands->of;
     const enum culm_status status =
-        merging_unseen(m, q, to->wanted[q], to->original[q], &now, &stands->ok, error);
+        merging_unseen(m, q, to->wanted[q], &of, &now, &stands->ok, error);
     stands->now = stands->ok ? stands->now : now;
+    stands->of = stands->ok ? stands->of : of;
     return status;
 }
 
@@ -151,7 +153,7 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
                                    struct culm_merging_measured *to, bool *ret_ok,
                                    struct culm_error *error) {
     const int32_t k = m->in.model_of[missed];
-    const double was = stands[missed].now;
+    const double was = stands[missed].now, of = stands[missed].of;
     enum culm_status status = CULM_OK;
     int64_t most = 0;
     *ret_ok = false;
@@ -178,7 +180,7 @@ static enum culm_status share_less(struct culm_merging *m, size_t missed, struct
         snprintf(text, sizeof text,
                  "query '%s': %.4f of %.4f on frames that merging has not seen, so it gives up "
                  "some of the layers that it shared; with the others it keeps %.4f",
-                 m->workload.queries[missed].name, was, to->original[missed], to->merged[missed]);
+                 m->workload.queries[missed].name, was, of, to->merged[missed]);
         merging_warn(m, text);
     }
     return status;
@@ -215,7 +217,7 @@ static enum culm_status settle(struct culm_merging *m, struct stands *stands, bo
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const int32_t k = m->in.model_of[q];
-        const double was = stands[q].now;
+        const double was = stands[q].now, of = stands[q].of;
         const bool shares = culm_share_any(&m->share, k);
         bool ok = stands[q].ok || (stands[q].nothing && !shares);
         if (!ok && !stands[q].nothing && shares && !gave_up(m, gives, q) &&
@@ -224,7 +226,7 @@ static enum culm_status settle(struct culm_merging *m, struct stands *stands, bo
             status = share_less(m, q, stands, to, &ok, error);
         }
         if (!ok && status == CULM_OK && m->workload.merge.method != CULM_MERGE_MAX) {
-            leave(m, q, &stands[q], was, to->original[q]);
+            leave(m, q, &stands[q], was, of);
         }
     }
     return status;

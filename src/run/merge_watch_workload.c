@@ -48,8 +48,7 @@ static int32_t add_feed(struct culm_feed_config *feeds, size_t *count,
                         const struct culm_feed_config *feed) {
     char name[96];
     for (size_t f = 0; f < *count; f++) {
-        if (strcmp(feeds[f].file, feed->file) == 0 &&
-            memcmp(feeds[f].crop, feed->crop, sizeof feed->crop) == 0) {
+        if (culm_feed_same_frames(&feeds[f], feed)) {
             return (int32_t)f;
         }
     }
@@ -57,12 +56,22 @@ static int32_t add_feed(struct culm_feed_config *feeds, size_t *count,
     for (size_t i = 2; !is_name_free(feeds, *count, name); i++) {
         snprintf(name, sizeof name, "%.64s-%zu", feed->name, i);
     }
-    feeds[*count] = *feed;
-    feeds[*count].name = strdup(name);
-    feeds[*count].file = strdup(feed->file);
-    if (!feeds[*count].name || !feeds[*count].file) {
-        free(feeds[*count].name);
-        free(feeds[*count].file);
+    struct culm_feed_config *added = &feeds[*count];
+    *added = *feed;
+    added->name = strdup(name);
+    added->file = strdup(feed->file);
+    added->options = calloc(feed->option_count + 1, sizeof *added->options);
+    bool there = added->name && added->file && added->options;
+    for (size_t i = 0; i < feed->option_count && there; i++) {
+        there = (added->options[i] = strdup(feed->options[i])) != NULL;
+    }
+    if (!there) {
+        for (size_t i = 0; added->options && i < feed->option_count; i++) {
+            free(added->options[i]);
+        }
+        free(added->options);
+        free(added->name);
+        free(added->file);
         return -1;
     }
     return (int32_t)(*count)++;
@@ -160,7 +169,9 @@ enum culm_status merge_watch_workload(const char *package, const char *run,
                                 "run '%s': none of its queries has frames to merge with", run);
     }
     if (status == CULM_OK) {
+        const struct culm_merge_config own = workload.merge;
         workload.merge = of_package.merge;
+        of_package.merge = own; /* each has its texts */
         *ret_workload = workload;
         workload = (struct culm_workload){0};
     }
@@ -183,6 +194,10 @@ enum culm_status merge_watch_set_feed(struct culm_workload *workload, size_t q, 
     own.file = (char *)(uintptr_t)file;
     own.name = query->name;
     memset(own.crop, 0, sizeof own.crop);
+    own.from = own.to = own.for_s = 0; /* what is in it has been chosen */
+    own.every = 1;
+    own.options = NULL;
+    own.option_count = 0;
     const int32_t feed = add_feed(feeds, &workload->feed_count, &own);
     if (feed < 0 || !replace(&query->feed, feeds[feed].name) || !replace(&query->labels, NULL)) {
         return no_memory(error);
