@@ -104,6 +104,17 @@ def merged(bench, path):
     return [json.loads(line) for line in ended.out.splitlines()]
 
 
+def kept_through_ties(bench):
+    """A package that gains a query keeps what it saved: layers that are tied for the sake of the new one leave what is kept alone."""
+    first = merged(bench, cousins(bench, 38, 0.24, 300, dull=range(210), names="ab", steps=0))[-1]
+    path = cousins(bench, 38, 0.24, 300, dull=range(210), names="abc", steps=0)
+    ended = bench.run("merge", path, "--out", bench.path("package"), "--resume", "--json")
+    equal(ended.code, 0, f"exit code; {ended.err!r}")
+    second = json.loads(ended.out.splitlines()[-1])
+    saved = [done["bytes"] - done["distinct_bytes"] for done in (first, second)]
+    check(0 < saved[0] <= saved[1], f"bytes saved before and after: {saved}")
+
+
 def before_training(bench):
     """All that the two have in common is too much without training; most of it is not, and ships before the first step."""
     events = merged(bench, cousins(bench, 3, 0.3, 400, steps=200))
@@ -118,6 +129,7 @@ def before_training(bench):
         check(query["merged"] >= query["target"] * query["original"], f"misses its target: {query}")
 
 
+cases.add("a package that gains a query keeps what it saved", kept_through_ties)
 cases.add("cousins share layers before any training", before_training)
 
 

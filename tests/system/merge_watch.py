@@ -92,7 +92,11 @@ def one_line(bench, code, what, *words):
 def queries_come(bench):
     """A run is given another query, and loses one: its package follows, and rounds that nobody uses are removed. Killed on the way, another watcher
     goes on; two at once are refused; a signal ends it well."""
-    path = workload(bench, "ab")
+    path = workload(bench, "ab", pictures="images")  # texts that each workload has to have of its own
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    config["feeds"]["camera"].update(options=["-hwaccel", "none"], every=1)
+    bench.config(config, "w.yaml")
     merge(bench, path, "package")
     first = round_of(bench)["round"]
     run = edge_harness.begin(bench, path, "--package", bench.path("package"), *LIVE)
