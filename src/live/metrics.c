@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RECEIVER "to" /* the label, and the key of its address */
 #define METRICS_MAX ((size_t)1 << 20)
 
 struct figure {
@@ -84,9 +85,10 @@ static void label(struct culm_buf *out, const char *name, const char *text) {
 
 static void value(struct culm_buf *out, double number) { culm_buf_printf(out, " %.17g\n", number); }
 
-/* whose: the label of the object; NULL: it is the run itself. */
+/* whose: the label of the object; NULL: it is the run itself. number: its place, in the list of receivers, of which
+ * two may be shown alike. */
 static void add(struct culm_buf *out, const struct figure *figure, const json_t *object,
-                const char *whose) {
+                const char *whose, size_t number) {
     const json_t *told = json_object_get(object, figure->key), *count;
     const char *name = whose ? json_string_value(json_object_get(object, whose)) : NULL, *key;
     if (figure->of && whose) {
@@ -107,6 +109,9 @@ static void add(struct culm_buf *out, const struct figure *figure, const json_t 
     if (whose) {
         culm_buf_printf(out, "{");
         label(out, whose, name ? name : "");
+        if (strcmp(whose, RECEIVER) == 0) {
+            culm_buf_printf(out, ",receiver=\"%zu\"", number);
+        }
         culm_buf_printf(out, "}");
     }
     value(out, figure->is ? strcmp(json_string_value(told), figure->is) == 0
@@ -119,7 +124,7 @@ static void add_list(struct culm_buf *out, const struct figure *figures, size_t 
     const json_t *item;
     for (size_t f = 0; f < count; f++) {
         head(out, &figures[f]);
-        json_array_foreach(list, i, item) { add(out, &figures[f], item, whose); }
+        json_array_foreach(list, i, item) { add(out, &figures[f], item, whose, i); }
     }
 }
 
@@ -140,11 +145,11 @@ char *culm_live_metrics(const json_t *look) {
     for (size_t f = 0; f < COUNT(of_run); f++) {
         if (json_is_number(json_object_get(look, of_run[f].key))) {
             head(&out, &of_run[f]);
-            add(&out, &of_run[f], look, NULL);
+            add(&out, &of_run[f], look, NULL, 0);
         }
     }
     add_list(&out, of_feeds, COUNT(of_feeds), json_object_get(look, "feeds"), "feed");
     add_list(&out, of_queries, COUNT(of_queries), json_object_get(look, "queries"), "query");
-    add_list(&out, of_receivers, COUNT(of_receivers), json_object_get(look, "answers"), "to");
+    add_list(&out, of_receivers, COUNT(of_receivers), json_object_get(look, "answers"), RECEIVER);
     return culm_buf_take_text(&out);
 }

@@ -11,6 +11,7 @@
 #include "live/run.h"
 
 #include "base/json.h"
+#include "base/url.h"
 #include "base/words.h"
 #include "query/feeds.h"
 
@@ -435,8 +436,10 @@ static void tell(struct culm_live *run, const struct culm_error *error) {
         }
     }
     json_t *event = json_pack("{s:s, s:o}", "event", "workload", "queries", names);
-    if (error) {
-        json_object_set_new(event, "error", culm_json_text(error->text));
+    if (error) { /* which may repeat what was in the place of something else */
+        char shown[sizeof error->text];
+        culm_url_show(error->text, shown, sizeof shown);
+        json_object_set_new(event, "error", culm_json_text(shown));
     }
     live_publish(run, event);
     for (int32_t q = 0; q < run->query_count; q++) {

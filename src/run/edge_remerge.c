@@ -27,6 +27,7 @@ static void become(char **argv, int log, pid_t parent) {
         dup2(log, STDERR_FILENO) >= 0 && setpriority(PRIO_PROCESS, 0, NICE) == 0 &&
         signal(SIGHUP, SIG_IGN) != SIG_ERR && /* meant for the run, but sent to the whole group */
         sigprocmask(SIG_SETMASK, &none, NULL) == 0) {
+        (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* those of libraries */
         execv(argv[0], argv);
     }
     _exit(127);
