@@ -455,6 +455,7 @@ static enum culm_status yolo(struct parser *p, struct culm_darknet_section *s) {
         (scale_xy && (status = numbers(p, scale_xy, 1, &value, &count)))) {
         return status;
     }
+    s->taken = squared;
     if (count != 1 || !(value > 0 && value < 100)) {
         return refuse(p, CULM_ERR_FORMAT, scale_xy->line, "'scale_x_y' is not possible");
     }
@@ -556,6 +557,13 @@ static enum culm_status end_section(struct parser *p) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, p->section) == 0) {
             s.kind = kinds[i].kind;
+            if (before && before->taken && before->kind == CULM_DARKNET_YOLO &&
+                s.kind != CULM_DARKNET_ROUTE) {
+                return refuse(p, CULM_ERR_UNSUPPORTED, p->line,
+                              "[%s] reads a [yolo] with new_coords=1, which is not supported; a "
+                              "[route] has to come between",
+                              p->section);
+            }
             enum culm_status status = kinds[i].read(p, &s);
             net->section[net->count] = s;
             net->count += status == CULM_OK;

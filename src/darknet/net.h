@@ -57,7 +57,7 @@ struct culm_darknet_section {
     int32_t conv;  /* number of the convolution, from 0 */
     int64_t first; /* conv: index of its first number in the weights */
     int32_t from[CULM_DARKNET_ROUTE_MAX], from_count; /* route, shortcut, scale: sections */
-    bool taken; /* conv: its sigmoids are read by a head, and its map by nobody else */
+    bool taken; /* conv, and yolo: its sigmoids are read by a head, and its map by nobody else */
     struct culm_yolo_head head; /* yolo */
 };
 

@@ -150,8 +150,12 @@ static enum culm_status prune(struct culm_merge_watch *w, struct culm_error *err
     struct culm_rundir held;
     struct culm_package_pruned pruned = {0};
     size_t len;
+    bool changed = false;
+    enum culm_status status =
+        merge_watched_look(&w->run, &changed, error); /* it may use another one by now */
+    w->due |= changed;
     int64_t keep[] = {w->run.round, -1};
-    enum culm_status status = culm_rundir_claim_held(w->package, &held, error);
+    status = status ? status : culm_rundir_claim_held(w->package, &held, error);
     if (status != CULM_OK) {
         return status;
     }

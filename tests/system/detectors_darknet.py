@@ -113,6 +113,13 @@ def heads(bench):
     with open(bench.path("yolo9000.cfg"), "w", encoding="ascii") as file:
         file.write(net.text + "[region]\n" + anchors(CELL) + "softmax=1\ntree=9k.tree\n")
     refused(bench, ["model", "show", "yolo9000.cfg"], "'tree=9k.tree'")
+    # what reads a map behind sigmoids that its head has taken over would read another one
+    with open(bench.path("new.cfg"), encoding="ascii") as file:
+        new = file.read()
+    for name, more in (("behind", "[convolutional]\nfilters=2\nsize=1\nactivation=linear\n"), ("named", "[route]\nlayers=-1\n")):
+        with open(bench.path(f"{name}.cfg"), "w", encoding="ascii") as file:
+            file.write(new + more)
+        refused(bench, ["model", "show", f"{name}.cfg"], "new_coords=1")
 
 
 cases.add("darknet: heads of all kinds, and headers given twice", heads, first=True)
