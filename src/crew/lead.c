@@ -161,12 +161,13 @@ static const struct culm_keys_pair *pair_of(const struct culm_lead *lead, const 
     return culm_keys_find(&lead->question.list, key);
 }
 
-/* Is that candidate in the list of those who have led in vain? The list is "ID,ID,". */
+/* Is that candidate in the list of those who have led in vain, or one that stood for the same machine before it? The list is
+ * "ID,ID,"; of an id, what is in front of a '-' is the machine's. */
 static bool is_idle(const struct culm_lead *lead, const char *id) {
     const struct culm_keys_pair *idle = pair_of(lead, "idle");
-    const size_t len = strlen(id);
+    const size_t len = strcspn(id, "-");
     for (const char *at = idle ? idle->value : ""; *at; at += strcspn(at, ",") + 1) {
-        if (strncmp(at, id, len) == 0 && at[len] == ',') {
+        if (strncmp(at, id, len) == 0 && (at[len] == ',' || at[len] == '-')) {
             return true;
         }
         if (!strchr(at, ',')) {

@@ -31,7 +31,7 @@ struct entry {
 struct culm_candidate {
     struct culm_record record; /* first */
     struct culm_candidate_options o;
-    char id[17];
+    char id[18];
     pthread_t thread;
     pthread_mutex_t lock; /* protects all that follows */
     pthread_cond_t more;  /* something is to be done; the state has changed */
@@ -389,18 +389,20 @@ static void free_memory(struct culm_candidate *c) {
     free(c);
 }
 
-static enum culm_status draw_id(char ret_id[17], struct culm_error *error) {
+static enum culm_status draw_id(const char *agent, char ret_id[18], struct culm_error *error) {
     unsigned char bytes[8];
+    char text[17];
     const enum culm_status status = culm_secret_random(bytes, sizeof bytes, error);
     if (status == CULM_OK) {
-        culm_hex(bytes, sizeof bytes, ret_id);
+        culm_hex(bytes, sizeof bytes, text);
+        snprintf(ret_id, 18, agent ? "%.8s-%.8s" : "%.0s%.16s", agent ? agent : "", text);
     }
     return status;
 }
 
 static enum culm_status start(struct culm_candidate *c, struct culm_error *error) {
     pthread_condattr_t attr;
-    enum culm_status status = draw_id(c->id, error);
+    enum culm_status status = draw_id(c->o.agent, c->id, error);
     if (status != CULM_OK) {
         return status;
     }

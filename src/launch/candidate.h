@@ -26,6 +26,8 @@ struct culm_candidate_options {
     struct culm_keys *more_keys; /* the same store, for who watches the one that leads (sentry.h) */
     const char *run;             /* its name; borrowed until _free, as all below */
     const char *address;         /* where it lets nodes in once it leads */
+    const char *
+        agent; /* 8 letters for all who stand for the same machine, one after the other; NULL: it stands alone */
     int64_t lease_ms, most, end_ms; /* as in crew/lead.h */
     /* The store has not answered for so long, and why; 0, "": it has again. From its thread; NULL: never mind. */
     void (*away)(void *ctx, int64_t ms, const char *why);

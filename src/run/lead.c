@@ -29,6 +29,7 @@ struct place {             /* all borrowed */
     /* "HOST:PORT" as people write it; NULL: where the store is called from, at any port; of all addresses, that one is told */
     const char *listen;
     const char *advertise; /* NULL: that */
+    const char *agent;     /* of whom one stands after the other; NULL: nobody does */
     int resign_fd;         /* can be read when this process is to end */
     bool done;             /* set when it finds that the run is done */
     /* One line of something that is as it should not be. */
@@ -108,8 +109,11 @@ static enum culm_status stand(void *ctx, const char *config_text, const char *si
                               struct culm_error *error) {
     static struct speaker speaker; /* one stands in a process */
     struct place *place = ctx;
-    struct culm_candidate_options options = {
-        .run = place->run, .address = speaker.address, .away = on_away, .ctx = &speaker};
+    struct culm_candidate_options options = {.run = place->run,
+                                             .agent = place->agent,
+                                             .address = speaker.address,
+                                             .away = on_away,
+                                             .ctx = &speaker};
     struct culm_candidate *candidate = NULL;
     struct culm_lead_terms terms;
     enum culm_deed how;
@@ -259,6 +263,7 @@ static int lead(const struct culm_run_lead_options *o, const struct culm_cluster
                           .job = job,
                           .listen = o->listen,
                           .advertise = advertise,
+                          .agent = o->agent,
                           .resign_fd = resigning.fd[0],
                           .warn = o->warn,
                           .ctx = o->ctx};

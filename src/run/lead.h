@@ -21,7 +21,8 @@ struct culm_sink;
 /* All borrowed; NULL: not given. */
 struct culm_run_lead_options {
     const char *store, *run, *token_file, *listen, *advertise;
-    const char *dir; /* for what it keeps of the run while it leads; made, if it is not there */
+    const char *agent; /* 8 letters: the process for which one stands after the other */
+    const char *dir;   /* for what it keeps of the run while it leads; made, if it is not there */
     bool insecure;
     const char *fault;              /* `--fault leader,...` (leader_fault.h) */
     struct culm_sink *log, *screen; /* of events, while it leads */

@@ -2,6 +2,8 @@
 #include "run/node.h"
 
 #include "base/file.h"
+#include "base/hex.h"
+#include "base/secret.h"
 #include "cluster/stranded.h"
 #include "pipeline/leader.h"
 #include "report/sink.h"
@@ -42,6 +44,7 @@ struct node {
     struct place place[CULM_NODE_WORKERS_MAX];
     struct place lead;              /* the process that may lead */
     int32_t reigns;                 /* how often there was one */
+    char agent[9];                  /* of all of these, among those who stand */
     struct culm_keys *keys;         /* of the store; NULL: it is not used */
     struct culm_stranded *stranded; /* with it: what its processes miss */
     time_t look_s;                  /* when to look for who leads again */
@@ -180,6 +183,7 @@ static int lead(const struct node *n) {
                                                   .listen = n->o->listen,
                                                   .advertise = n->o->advertise,
                                                   .dir = dir,
+                                                  .agent = n->agent,
                                                   .insecure = n->o->insecure,
                                                   .fault = n->reigns == 0 ? n->o->fault : NULL,
                                                   .log = screen ? NULL : sink,
@@ -585,7 +589,10 @@ int culm_run_node(const struct culm_run_node_options *options, struct culm_error
     const struct sigaction action = {.sa_handler = on_stop};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    enum culm_status status = prepare(&n, ret_error);
+    unsigned char drawn[4];
+    enum culm_status status = culm_secret_random(drawn, sizeof drawn, ret_error);
+    culm_hex(drawn, sizeof drawn, n.agent);
+    status = status ? status : prepare(&n, ret_error);
     if (status == CULM_OK) {
         supervise(&n, ret_error);
     }

@@ -246,7 +246,12 @@ def zones(bench):
     with hosts, Run(bench, config, hosts=hosts) as run:
         first = run.create("--workers", 2, host=1)
         run.node(2, "--zone", "two", host=2), run.node(2, "--zone", "three", host=3)
-        run.wait(lambda: run.told("view") and min(run.told("view")[-1]["copies"]) > 1, "copies")
+
+        def elsewhere():
+            others = {event["node"] for event in run.told("joined") if event.get("zone") in ("two", "three")}
+            views = run.told("view")
+            return views and all({role["owner"], role["shadow"]} & others for role in views[-1]["map"]) and min(views[-1]["copies"]) > 1
+        run.wait(elsewhere, "copies in other zones")
         run.more_steps()
         starts = run.told("start")
         equal((len(starts), starts[0]["address"].split(":")[1]), (1, hosts.address(1)), "who leads, and where")

@@ -428,6 +428,29 @@ static void test_it_makes_way(void **state) {
     assert_null(in_store("r/idle"));
 }
 
+/* Whoever stands for the same machine later has led in vain, too: two machines do not make way to each other for ever. */
+static void test_one_after_the_other(void **state) {
+    (void)state;
+    join("aa-1", false);
+    until_led(0);
+    join("bb-1", true);
+    go_on(LEASE_MS);
+    culm_lead_give_up(w.member[0].lead);
+    while (w.member[0].leads) {
+        one_ms();
+    }
+    until_led(1);
+    join("aa-2", true);
+    go_on(LEASE_MS);
+    culm_lead_give_up(w.member[1].lead);
+    go_on(LEASE_MS);
+    assert_true(w.member[1].leads);
+    join("cc-1", true);
+    go_on(LEASE_MS);
+    culm_lead_give_up(w.member[1].lead);
+    until_led(3);
+}
+
 /* What is to be written after it has given up is written if nobody else waits, and by nobody if somebody does. */
 static void test_it_makes_way_before_it_writes(void **state) {
     (void)state;
@@ -621,6 +644,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_too_many_wait, begin, end),
         cmocka_unit_test_setup_teardown(test_somebody_wants_it_to_stop, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(test_one_after_the_other, begin, end),
         cmocka_unit_test_setup_teardown(test_it_makes_way_before_it_writes, begin, end),
         cmocka_unit_test_setup_teardown(test_the_store_is_away, begin, end),
         cmocka_unit_test_setup_teardown(test_it_gives_up_by_itself, begin, end),
