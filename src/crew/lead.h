@@ -6,7 +6,8 @@
  *     RUN/leader       {"term":3,"id":...,"address":...}, on a lease: ends with who leads
  *     RUN/term         of the last one, so that terms only rise
  *     RUN/stand/ID     who waits, on a lease: not all that could, but enough
- *     RUN/idle         who has led without committing anything, since somebody has: stands only when nobody else waits
+ *     RUN/idle         who has led without committing anything, since somebody has, and whoever stands for the same machine after
+ *                      it: stands only when nobody else waits
  *     RUN/node/ID      who takes part; a number
  *     RUN/ids          the first that has not been given: none is given twice
  *     RUN/saved        the newest checkpoint that counts
@@ -90,8 +91,9 @@ struct culm_lead_ops {
 };
 
 struct culm_lead_options {
-    const char *run;     /* borrowed for life, as all here; without '/' */
-    const char *id;      /* of this candidate, as no other has it: no '/' or '"' */
+    const char *run; /* borrowed for life, as all here; without '/' */
+    const char *
+        id; /* of this candidate, as no other has it: no '/', ',' or '"'; "MACHINE-REST" if one stands for it after another */
     const char *address; /* where it lets nodes in; no '"' */
     int64_t lease_ms;
     /* That the store does not answer, after which one that leads gives it up by itself: it is `deposed`, and its key ends with its

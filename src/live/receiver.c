@@ -1,9 +1,10 @@
 /*
  * The queue of a receiver, and its thread. See receiver.h.
  *
- * Lines that are on their way stay in the queue's count until they have arrived, so that there is one limit for
- * all. One that makes the receiver hang up again and again is lost, so that it does not hold up the others. They are the thread's alone; the queue is shared. A thread that cannot be ended in time (a name is
- * being looked up) is left behind, and frees what it holds once it is done.
+ * Lines that are on their way are the thread's alone, and stay in the queue's count until they have arrived, so
+ * that there is one limit for all; the queue is shared. One that makes the receiver hang up again and again is
+ * lost, so that it does not hold up the others. A thread that cannot be ended in time (a name is being looked up)
+ * is left behind, and frees what it holds once it is done.
  */
 #include "live/receiver.h"
 

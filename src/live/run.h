@@ -355,7 +355,7 @@ enum culm_status live_take(struct culm_live *run, struct culm_live_catalog *cata
                            struct culm_error *error);
 /* Opens the files to which the answers of new queries are written. */
 enum culm_status live_outs(struct culm_live *run, struct culm_error *error);
-/* Writes DIR/workload.yaml: the newest workload that was taken up (workload_file.c). */
+/* Writes DIR/workload.yaml: the newest workload that was taken up (remerge.c). */
 enum culm_status live_write_workload(struct culm_live *run, struct culm_error *error);
 /* Removes the file of a query that is not taken up after all, if it was made for it. */
 void live_take_back_out(const struct culm_live *run, const struct live_query *query);

@@ -3,7 +3,7 @@
  * checked.
  *
  * What a model learns is what its original makes of a frame, so with `culm` few frames become more:
- * frames of other feeds, as many as there are, and variants of the model's own (merge/vary.h). The
+ * frames of other feeds of other files, as many as there are, and variants of the model's own (merge/vary.h). The
  * folder `merge.pictures` adds more. Frames that are checked, set aside or held out are never among
  * them, whatever feed they are of.
  *
